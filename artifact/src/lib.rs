@@ -1,0 +1,1 @@
+//! What a packed model is: media types, annotations, manifests, layouts.

@@ -1,0 +1,2 @@
+//! The plimsoll command: explain, why-not, simulate and matrix tools, all offline.
+fn main() {}

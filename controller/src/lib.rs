@@ -1,0 +1,1 @@
+//! Turns a ModelDeployment into the right engine on the right accelerator, and says why.

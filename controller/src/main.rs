@@ -1,0 +1,2 @@
+//! Turns a ModelDeployment into the right engine on the right accelerator, and says why.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The Kubernetes types of Plimsoll and its vocabulary of conditions and reasons.

@@ -1,0 +1,1 @@
+//! The compatibility matrix: products, engine builds, support rows, and the decision.

@@ -1,0 +1,1 @@
+//! Packs a model from a hub as an OCI artifact, every byte checked.

@@ -1,0 +1,1 @@
+//! Scenarios on the real cluster of the test bed.

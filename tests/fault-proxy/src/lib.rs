@@ -1,0 +1,1 @@
+//! A proxy in front of a registry or hub that injects scripted faults.

@@ -1,0 +1,2 @@
+//! A proxy in front of a registry or hub that injects scripted faults.
+fn main() {}

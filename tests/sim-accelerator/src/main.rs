@@ -1,0 +1,2 @@
+//! A simulated accelerator: a real device plugin that owns no hardware.
+fn main() {}

@@ -1,0 +1,2 @@
+//! A stand-in for model hubs, with scripted faults.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The test bed: real components, built and started on one machine.

@@ -1,0 +1,2 @@
+//! Tasks of the repository: generate, testbed, demo, images, bench.
+fn main() {}
