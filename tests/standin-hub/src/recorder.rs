@@ -1,0 +1,50 @@
+//! What was asked, for assertions: number of requests, ranges, bytes on the wire, credentials in the wrong place.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::fault::Side;
+
+/// One request that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Which port it came to.
+    pub side: Side,
+    /// `GET`, `HEAD`, ...
+    pub method: String,
+    /// Path and query as sent.
+    pub target: String,
+    /// The Range header.
+    pub range: Option<String>,
+    /// Whether it carried `Authorization` or a cookie.
+    pub credential: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    requests: Mutex<Vec<Recorded>>,
+    body_bytes: AtomicU64,
+}
+
+impl Recorder {
+    pub(crate) fn record(&self, request: Recorded) {
+        if let Ok(mut requests) = self.requests.lock() {
+            requests.push(request);
+        }
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.requests
+            .lock()
+            .map(|requests| requests.clone())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn count_bytes(&self, bytes: usize) {
+        self.body_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.body_bytes.load(Ordering::Relaxed)
+    }
+}
