@@ -1,1 +1,27 @@
 //! A client of the OCI distribution specification: manifests, blobs, ranges, resumable uploads, mirrors.
+//!
+//! Written for blobs of hundreds of gigabytes: bodies are streams, a failed upload goes on where the registry stands, a range is
+//! judged by what the server says it sent, and logins are renewed while a transfer runs.
+
+mod auth;
+mod blob;
+mod challenge;
+mod client;
+mod credentials;
+mod error;
+mod failure;
+mod manifest;
+mod profile;
+mod range;
+mod reference;
+mod transport;
+
+pub use blob::{BlobStream, Endpoint};
+pub use client::{Client, ClientConfig, Limits, Retry};
+pub use credentials::{Credentials, Secret};
+pub use error::{Error, ErrorKind};
+pub use manifest::{ManifestBytes, ManifestDescriptor};
+pub use profile::{Profile, Profiles, UploadMode};
+pub use reference::{Reference, ReferenceError, ReferenceProblem};
+/// The address type of [`Endpoint`].
+pub use reqwest::Url;

@@ -1,0 +1,399 @@
+//! Blobs: whether they are there, and their bytes, whole or in part.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, RANGE};
+use reqwest::{Response, Url};
+use tokio::time::Instant;
+
+use crate::auth::Scope;
+use crate::client::{Call, Client, Limits};
+use crate::error::{Error, ErrorKind};
+use crate::failure::{Failure, failure_of};
+use crate::manifest::{header_text, sha256_of};
+use crate::range::{Served, judge};
+use crate::reference::{Reference, is_digest};
+use crate::transport::{host_text, unreachable};
+
+/// The bytes of a blob, or of a part of it, as they come. They are proven by nobody yet: hash them.
+pub struct BlobStream {
+    served: Served,
+    host: String,
+    headers: HeaderMap,
+    stream: BoxStream<'static, Result<Bytes, Error>>,
+}
+
+/// Another server that hands out a registry's blobs: a mirror, a peer-to-peer daemon, a cache.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Scheme, host, port and an optional path prefix: `http://127.0.0.1:4001`.
+    pub base: Url,
+    /// Sent with each request.
+    pub headers: HeaderMap,
+    /// Whether to name the registry in the query (`ns=`), as container runtimes do.
+    pub namespace: bool,
+    /// Whether the registry's credential may be sent there.
+    pub credentials: bool,
+}
+
+impl Client {
+    /// Size of a blob when the repository has it, `None` when it does not.
+    pub async fn blob_exists(&self, reference: &Reference, digest: &str) -> Result<Option<u64>, Error> {
+        let fail = |kind| {
+            Error::new(
+                "look for blob",
+                format!("{digest} in {}", repository_text(reference)),
+                kind,
+            )
+        };
+        let scope = Scope::pull(reference.repository());
+        let url = self.blob_url(reference, digest).map_err(fail)?;
+        match self.inner.call(&Call::head(reference.api_host(), url, &scope)).await {
+            Ok(response) => Ok(Some(size_of(&response).map_err(fail)?)),
+            Err(ErrorKind::NotFound { .. }) => Ok(None),
+            Err(other) => Err(fail(other)),
+        }
+    }
+
+    /// A blob's bytes, or those of a range of it. The range that really comes is in the answer: see [`BlobStream::served`].
+    pub async fn open_blob(
+        &self,
+        reference: &Reference,
+        digest: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<BlobStream, Error> {
+        let object = format!("{digest} in {}", repository_text(reference));
+        let fail = |kind| Error::new("read blob", &object, kind);
+        let scope = Scope::pull(reference.repository());
+        let url = self.blob_url(reference, digest).map_err(fail)?;
+        let call = Call {
+            headers: range_headers(range.as_ref()).map_err(fail)?,
+            ..Call::get(reference.api_host(), url, &scope)
+        };
+        let open = || async {
+            let response = self.inner.call_once(&call).await.map_err(|failure| failure.kind)?;
+            BlobStream::of(response, range.as_ref(), &object, &self.inner.transport.limits)
+        };
+        self.inner.retrying(open).await.map_err(fail)
+    }
+
+    /// The same from a mirror. One try: whoever has several sources decides which one comes next.
+    pub async fn open_blob_via(
+        &self,
+        endpoint: &Endpoint,
+        reference: &Reference,
+        digest: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<BlobStream, Error> {
+        let object = format!("{digest} from {}", host_text(&endpoint.base));
+        let fail = |kind| Error::new("read blob", &object, kind);
+        let url = endpoint.blob_url(reference, digest).map_err(fail)?;
+        let mut headers = range_headers(range.as_ref()).map_err(fail)?;
+        headers.extend(endpoint.headers.clone());
+        let response = self
+            .ask_endpoint(endpoint, reference, url, &headers)
+            .await
+            .map_err(|failure| {
+                let headers = Box::new(failure.headers);
+                fail(ErrorKind::Mirror {
+                    failure: Box::new(failure.kind),
+                    headers,
+                })
+            })?;
+        BlobStream::of(response, range.as_ref(), &object, &self.inner.transport.limits).map_err(fail)
+    }
+
+    async fn ask_endpoint(
+        &self,
+        endpoint: &Endpoint,
+        reference: &Reference,
+        url: Url,
+        headers: &HeaderMap,
+    ) -> Result<Response, Failure> {
+        let scope = Scope::pull(reference.repository());
+        let (transport, host) = (&self.inner.transport, reference.api_host());
+        let ask = async |credential: Option<&HeaderValue>| -> Result<Response, Failure> {
+            let response = transport
+                .follow(&http::Method::GET, url.clone(), headers, credential)
+                .await?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            Err(failure_of(&host_text(response.url()), response, credential.is_some()).await)
+        };
+        if !endpoint.credentials {
+            return ask(None).await;
+        }
+        let granted = self.inner.tokens.current(transport, host, &scope).await?;
+        match ask(granted.header.as_ref()).await {
+            Err(failure) if failure.login_expired => {
+                let granted = self.inner.login_again(host, &scope, &granted, failure).await?;
+                ask(granted.header.as_ref()).await
+            }
+            done => done,
+        }
+    }
+
+    /// A small blob, whole, with its digest proven.
+    pub async fn get_blob(&self, reference: &Reference, digest: &str, limit: usize) -> Result<Vec<u8>, Error> {
+        let fail = |kind| Error::new("read blob", format!("{digest} in {}", repository_text(reference)), kind);
+        let mut last = None;
+        for _ in 0..2 {
+            let mut stream = self.open_blob(reference, digest, None).await?;
+            let mut bytes = Vec::new();
+            while let Some(chunk) = stream.next().await.transpose()? {
+                if bytes.len() + chunk.len() > limit {
+                    return Err(fail(ErrorKind::Input(format!("it has more than {limit} bytes"))));
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            let found = sha256_of(&bytes);
+            if found == digest {
+                return Ok(bytes);
+            }
+            last = Some(found);
+        }
+        let found = last.unwrap_or_default();
+        Err(fail(ErrorKind::DigestMismatch {
+            expected: digest.to_owned(),
+            found,
+        }))
+    }
+
+    pub(crate) fn blob_url(&self, reference: &Reference, digest: &str) -> Result<Url, ErrorKind> {
+        check_digest(digest)?;
+        self.inner.transport.url(
+            reference.api_host(),
+            &format!("{}/blobs/{digest}", reference.repository()),
+        )
+    }
+}
+
+impl Endpoint {
+    /// A plain mirror at this address: it is told the registry, and never its credential.
+    pub fn new(base: Url) -> Self {
+        Self {
+            base,
+            headers: HeaderMap::new(),
+            namespace: true,
+            credentials: false,
+        }
+    }
+
+    /// Adds a header to each request.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+        self
+    }
+
+    fn blob_url(&self, reference: &Reference, digest: &str) -> Result<Url, ErrorKind> {
+        check_digest(digest)?;
+        let prefix = self.base.path().trim_end_matches('/');
+        let mut url = self.base.clone();
+        url.set_path(&format!("{prefix}/v2/{}/blobs/{digest}", reference.repository()));
+        if self.namespace {
+            url.query_pairs_mut().append_pair("ns", reference.registry());
+        }
+        Ok(url)
+    }
+}
+
+impl BlobStream {
+    fn of(response: Response, asked: Option<&Range<u64>>, object: &str, limits: &Limits) -> Result<Self, ErrorKind> {
+        let served = judge(response.status().as_u16(), response.headers(), asked)?;
+        let body = Body {
+            host: host_text(response.url()),
+            url: response.url().clone(),
+            object: object.to_owned(),
+            limits: limits.clone(),
+            expected: served
+                .range
+                .end
+                .checked_sub(served.range.start)
+                .filter(|_| served.range.end != u64::MAX),
+            received: 0,
+            window: (Instant::now(), 0),
+        };
+        let (host, headers) = (body.host.clone(), response.headers().clone());
+        Ok(Self {
+            served,
+            host,
+            headers,
+            stream: body.stream(response.bytes_stream().boxed()),
+        })
+    }
+
+    /// Which bytes of the blob come. May be the whole blob although a range was asked for: the server ignored it.
+    pub fn served(&self) -> &Range<u64> {
+        &self.served.range
+    }
+
+    /// Size of the whole blob, when the server tells.
+    pub fn total(&self) -> Option<u64> {
+        self.served.total
+    }
+
+    /// True when the server honoured the range, false when it sends everything.
+    pub fn is_partial(&self) -> bool {
+        self.served.partial
+    }
+
+    /// The host that the bytes come from, after redirects.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Headers of the answer.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+}
+
+impl std::fmt::Debug for BlobStream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("BlobStream")
+            .field("served", &self.served)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream for BlobStream {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.stream.poll_next_unpin(context)
+    }
+}
+
+/// A body on its way, with what it must keep to.
+struct Body {
+    host: String,
+    url: Url,
+    object: String,
+    limits: Limits,
+    expected: Option<u64>,
+    received: u64,
+    window: (Instant, u64),
+}
+
+type Raw = BoxStream<'static, reqwest::Result<Bytes>>;
+
+impl Body {
+    fn stream(self, raw: Raw) -> BoxStream<'static, Result<Bytes, Error>> {
+        futures::stream::unfold(Some((self, raw)), |state| async {
+            let (mut body, mut raw) = state?;
+            match body.next(&mut raw).await {
+                Ok(None) => None,
+                Ok(Some(chunk)) => Some((Ok(chunk), Some((body, raw)))),
+                Err(kind) => Some((Err(Error::new("read blob", &body.object, kind)), None)),
+            }
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self, raw: &mut Raw) -> Result<Option<Bytes>, ErrorKind> {
+        let idle = self.limits.idle;
+        let next = tokio::time::timeout(idle, raw.next()).await;
+        match next.map_err(|_| ErrorKind::Stalled {
+            host: self.host.clone(),
+            idle,
+        })? {
+            Some(Ok(chunk)) => self.accept(chunk).map(Some),
+            None => self.end(),
+            Some(Err(error)) => Err(self.broken(&error)),
+        }
+    }
+
+    fn accept(&mut self, chunk: Bytes) -> Result<Bytes, ErrorKind> {
+        self.received += chunk.len() as u64;
+        match self.expected {
+            Some(expected) if self.received > expected => Err(ErrorKind::Overlong(expected)),
+            _ => self.check_rate().map(|()| chunk),
+        }
+    }
+
+    fn check_rate(&mut self) -> Result<(), ErrorKind> {
+        let (started, before) = self.window;
+        let elapsed = started.elapsed();
+        if elapsed < self.limits.rate_window {
+            return Ok(());
+        }
+        let rate = (self.received - before) / elapsed.max(Duration::from_secs(1)).as_secs();
+        self.window = (Instant::now(), self.received);
+        if rate >= self.limits.min_rate {
+            return Ok(());
+        }
+        Err(ErrorKind::TooSlow {
+            host: self.host.clone(),
+            rate,
+            floor: self.limits.min_rate,
+        })
+    }
+
+    fn end(&self) -> Result<Option<Bytes>, ErrorKind> {
+        match self.expected {
+            Some(expected) if self.received < expected => Err(ErrorKind::Truncated {
+                expected,
+                received: self.received,
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    fn broken(&self, error: &reqwest::Error) -> ErrorKind {
+        match self.expected {
+            Some(expected) if self.received < expected && !error.is_timeout() => ErrorKind::Truncated {
+                expected,
+                received: self.received,
+            },
+            _ => unreachable(&self.url, error),
+        }
+    }
+}
+
+fn range_headers(range: Option<&Range<u64>>) -> Result<HeaderMap, ErrorKind> {
+    let Some(range) = range else {
+        return Ok(HeaderMap::new());
+    };
+    if range.is_empty() {
+        return Err(ErrorKind::Input(format!(
+            "the range {}..{} is empty",
+            range.start, range.end
+        )));
+    }
+    let value = HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1));
+    value
+        .map(|value| HeaderMap::from_iter([(RANGE, value)]))
+        .map_err(|error| ErrorKind::Input(error.to_string()))
+}
+
+fn size_of(response: &Response) -> Result<u64, ErrorKind> {
+    let length = header_text(response.headers(), CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    length.ok_or_else(|| ErrorKind::Protocol {
+        host: host_text(response.url()),
+        problem: "it does not tell the size of a blob".to_owned(),
+    })
+}
+
+pub(crate) fn check_digest(digest: &str) -> Result<(), ErrorKind> {
+    if is_digest(digest) {
+        Ok(())
+    } else {
+        Err(ErrorKind::Input(format!("{digest:?} is no sha256 digest")))
+    }
+}
+
+pub(crate) fn repository_text(reference: &Reference) -> String {
+    format!("{}/{}", reference.registry(), reference.repository())
+}

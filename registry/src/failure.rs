@@ -1,0 +1,224 @@
+//! From an answer that is no success to a typed failure.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use serde::Deserialize;
+
+use crate::challenge::Challenge;
+use crate::error::ErrorKind;
+
+const BODY_LIMIT: usize = 64 << 10;
+const MESSAGE_LIMIT: usize = 400;
+
+/// An answer that is no success, with what is needed to act on it.
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) challenge: Option<Challenge>,
+    /// The registry means "log in again", whatever the status says.
+    pub(crate) login_expired: bool,
+    pub(crate) headers: HeaderMap,
+}
+
+impl From<ErrorKind> for Failure {
+    fn from(kind: ErrorKind) -> Self {
+        Self {
+            kind,
+            challenge: None,
+            login_expired: false,
+            headers: HeaderMap::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Errors {
+    #[serde(default)]
+    errors: Vec<OciError>,
+}
+
+#[derive(Deserialize)]
+struct OciError {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Reads what the server says and types it.
+pub(crate) async fn failure_of(host: &str, response: reqwest::Response, had_credentials: bool) -> Failure {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let body = read_prefix(response).await;
+    let errors = serde_json::from_slice::<Errors>(&body)
+        .map(|body| body.errors)
+        .unwrap_or_default();
+    let code = errors.first().map(|error| error.code.clone()).unwrap_or_default();
+    let message = message_of(&errors, &body, status);
+    let challenges = headers
+        .get_all(WWW_AUTHENTICATE)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    Failure {
+        challenge: Challenge::of(challenges),
+        login_expired: status == 401 || (status == 403 && means_expired(&message)),
+        kind: kind_of(host, status, &code, message, &headers, had_credentials),
+        headers,
+    }
+}
+
+async fn read_prefix(mut response: reqwest::Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let limit = Duration::from_secs(10);
+    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(limit, response.chunk()).await {
+        body.extend_from_slice(&chunk[..chunk.len().min(BODY_LIMIT - body.len())]);
+        if body.len() == BODY_LIMIT {
+            break;
+        }
+    }
+    body
+}
+
+/// The registry's own words, on one line, without control characters, bounded.
+fn message_of(errors: &[OciError], body: &[u8], status: u16) -> String {
+    let text = match errors {
+        [] => String::from_utf8_lossy(body).into_owned(),
+        errors => {
+            let one = |error: &OciError| match (error.code.as_str(), error.message.as_str()) {
+                (code, "") => code.to_owned(),
+                ("", message) => message.to_owned(),
+                (code, message) => format!("{code}: {message}"),
+            };
+            errors.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+    };
+    // A page of HTML is a proxy's, and nobody reads it in a terminal.
+    let text = if text.trim_start().starts_with('<') {
+        String::new()
+    } else {
+        text
+    };
+    let mut line: String = text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect();
+    line.truncate(line.floor_char_boundary(MESSAGE_LIMIT));
+    if line.is_empty() { reason_of(status) } else { line }
+}
+
+fn reason_of(status: u16) -> String {
+    let reason = http::StatusCode::from_u16(status)
+        .ok()
+        .and_then(|status| status.canonical_reason());
+    format!("{status} {}", reason.unwrap_or("without a reason"))
+}
+
+/// ECR and others answer 403 with a sentence where the specification wants 401.
+fn means_expired(message: &str) -> bool {
+    let lower = message.to_lowercase();
+    lower.contains("expired") || lower.contains("reauthenticate") || lower.contains("re-authenticate")
+}
+
+fn kind_of(
+    host: &str,
+    status: u16,
+    code: &str,
+    message: String,
+    headers: &HeaderMap,
+    had_credentials: bool,
+) -> ErrorKind {
+    let host = host.to_owned();
+    match (status, code) {
+        (401, _) => ErrorKind::Unauthorized { host, had_credentials },
+        (403, _) if means_expired(&message) => ErrorKind::Unauthorized { host, had_credentials },
+        (403, _) => ErrorKind::Denied { host, message },
+        (_, "MANIFEST_BLOB_UNKNOWN") => ErrorKind::BlobUnknown { message },
+        (_, "BLOB_UPLOAD_UNKNOWN") => ErrorKind::UploadUnknown,
+        (_, "DIGEST_INVALID") => ErrorKind::DigestInvalid { message },
+        (429, _) | (_, "TOOMANYREQUESTS") => ErrorKind::RateLimited {
+            host,
+            retry_after: wait_of(headers),
+        },
+        (404 | 410, _) => ErrorKind::NotFound { host, message },
+        (413, _) => ErrorKind::TooLarge { host, message },
+        (416, _) => ErrorKind::RangeNotSatisfiable(total_of(headers)),
+        (status, _) => ErrorKind::Status { host, status, message },
+    }
+}
+
+fn total_of(headers: &HeaderMap) -> Option<u64> {
+    headers
+        .get(http::header::CONTENT_RANGE)?
+        .to_str()
+        .ok()?
+        .rsplit_once('/')?
+        .1
+        .parse()
+        .ok()
+}
+
+/// How long to wait: `RateLimit` with `r=0;t=55` first, because it is exact where it exists, then `Retry-After` as seconds or date.
+pub(crate) fn wait_of(headers: &HeaderMap) -> Option<Duration> {
+    rate_limit_reset(headers).or_else(|| {
+        let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        let seconds = text.parse().ok().map(Duration::from_secs);
+        seconds.or_else(|| {
+            let until = httpdate::parse_http_date(text).ok()?;
+            Some(until.duration_since(std::time::SystemTime::now()).unwrap_or_default())
+        })
+    })
+}
+
+fn rate_limit_reset(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("ratelimit")?.to_str().ok()?;
+    text.split(',').find_map(|limit| {
+        let number = |key: &str| {
+            let value = limit
+                .split(';')
+                .find_map(|part| part.trim().strip_prefix(key)?.strip_prefix('='))?;
+            value.trim().parse::<u64>().ok()
+        };
+        // A second more than said, because clocks differ and an early request costs another round.
+        (number("r")? == 0)
+            .then(|| number("t"))?
+            .map(|seconds| Duration::from_secs(seconds + 1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(key, value)| (http::HeaderName::from_static(key), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn waits_are_read_from_every_header_in_use() {
+        let cases: [(&[(&'static str, &str)], Option<u64>); 6] = [
+            (&[("retry-after", "7")], Some(7)),
+            (&[("ratelimit", "\"api\";r=0;t=55")], Some(56)),
+            (&[("ratelimit", "\"api\";r=12;t=55"), ("retry-after", "3")], Some(3)),
+            (&[("ratelimit", "\"api\";r=5;t=9, \"resolvers\";r=0;t=12")], Some(13)),
+            (&[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")], Some(0)),
+            (&[("retry-after", "soon")], None),
+        ];
+        for (pairs, seconds) in cases {
+            assert_eq!(wait_of(&headers(pairs)), seconds.map(Duration::from_secs), "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_html_and_control_characters_do_not_reach_the_terminal() {
+        assert_eq!(message_of(&[], b"<html><h1>Bad</h1>", 502), "502 Bad Gateway");
+        assert_eq!(message_of(&[], b"a\x1b[31m\nb", 500), "a[31m b");
+        assert_eq!(message_of(&[], &vec![b'x'; 5000], 500).len(), MESSAGE_LIMIT);
+    }
+}

@@ -1,0 +1,195 @@
+//! What part of a blob an answer carries. Judged by `Content-Range`, never by the status alone: some servers and caches answer
+//! a range with 200 and the right part, others ignore the range and send everything.
+
+use std::ops::Range;
+
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE};
+
+use crate::error::ErrorKind;
+use crate::manifest::header_text;
+
+/// The part that comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) range: Range<u64>,
+    pub(crate) total: Option<u64>,
+    pub(crate) partial: bool,
+}
+
+/// Compares an answer with what was asked for.
+pub(crate) fn judge(status: u16, headers: &HeaderMap, asked: Option<&Range<u64>>) -> Result<Served, ErrorKind> {
+    if let Some(encoding) = header_text(headers, CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+        return Err(ErrorKind::Encoded(encoding.to_owned()));
+    }
+    let length: Option<u64> = header_text(headers, CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    let Some(content_range) = header_text(headers, CONTENT_RANGE) else {
+        return whole(status, length, asked);
+    };
+    let (range, total) =
+        parse(content_range).ok_or_else(|| ErrorKind::WrongRange(format!("`{content_range}` is not understood")))?;
+    let wanted = wanted(asked, total);
+    if wanted.as_ref().is_some_and(|wanted| *wanted != range) {
+        return Err(ErrorKind::WrongRange(format!(
+            "asked for {}, got {content_range}",
+            text(asked)
+        )));
+    }
+    if length.is_some_and(|length| length != range.end - range.start) {
+        return Err(ErrorKind::WrongRange(format!(
+            "{} bytes announced for {content_range}",
+            length.unwrap_or_default()
+        )));
+    }
+    Ok(Served {
+        range,
+        total,
+        partial: true,
+    })
+}
+
+/// What has to come: the end is the blob's own when the request goes beyond it.
+fn wanted(asked: Option<&Range<u64>>, total: Option<u64>) -> Option<Range<u64>> {
+    match (asked, total) {
+        (Some(asked), Some(total)) => Some(asked.start..asked.end.min(total)),
+        (Some(asked), None) => Some(asked.clone()),
+        (None, total) => total.map(|total| 0..total),
+    }
+}
+
+fn whole(status: u16, length: Option<u64>, asked: Option<&Range<u64>>) -> Result<Served, ErrorKind> {
+    if status == 206 {
+        return Err(ErrorKind::WrongRange(format!(
+            "asked for {}, got a part that does not say which",
+            text(asked)
+        )));
+    }
+    let range = 0..length.unwrap_or(u64::MAX);
+    Ok(Served {
+        range,
+        total: length,
+        partial: false,
+    })
+}
+
+fn text(asked: Option<&Range<u64>>) -> String {
+    asked.map_or_else(
+        || "everything".to_owned(),
+        |asked| format!("bytes {}-{}", asked.start, asked.end.saturating_sub(1)),
+    )
+}
+
+/// `bytes 0-99/1000`, with `*` for an unknown total.
+fn parse(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, total) = text
+        .trim()
+        .strip_prefix("bytes")?
+        .trim_start_matches(['=', ' '])
+        .split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let total = if total.trim() == "*" {
+        None
+    } else {
+        Some(total.trim().parse().ok()?)
+    };
+    let inside = first <= last && total.is_none_or(|total| last < total);
+    inside.then_some((first..last.checked_add(1)?, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(content_range: Option<&str>, length: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        content_range.map(|value| headers.insert(CONTENT_RANGE, value.parse().unwrap()));
+        length.map(|value| headers.insert(CONTENT_LENGTH, value.parse().unwrap()));
+        headers
+    }
+
+    fn part(range: Range<u64>, total: Option<u64>) -> Option<Served> {
+        Some(Served {
+            range,
+            total,
+            partial: true,
+        })
+    }
+
+    fn all(total: u64) -> Option<Served> {
+        Some(Served {
+            range: 0..total,
+            total: Some(total),
+            partial: false,
+        })
+    }
+
+    #[test]
+    fn content_range_decides_and_not_the_status() {
+        type Case = (
+            u16,
+            Option<&'static str>,
+            Option<&'static str>,
+            Option<Range<u64>>,
+            Option<Served>,
+        );
+        let cases: [Case; 17] = [
+            (
+                206,
+                Some("bytes 10-19/100"),
+                Some("10"),
+                Some(10..20),
+                part(10..20, Some(100)),
+            ),
+            (
+                200,
+                Some("bytes 10-19/100"),
+                Some("10"),
+                Some(10..20),
+                part(10..20, Some(100)),
+            ),
+            (
+                206,
+                Some("bytes 90-99/100"),
+                Some("10"),
+                Some(90..200),
+                part(90..100, Some(100)),
+            ),
+            (206, Some("bytes 10-19/*"), None, Some(10..20), part(10..20, None)),
+            (200, Some("bytes 0-99/100"), Some("100"), None, part(0..100, Some(100))),
+            (200, None, Some("100"), Some(10..20), all(100)),
+            (200, None, Some("100"), None, all(100)),
+            (206, None, Some("10"), Some(10..20), None),
+            (206, Some("bytes 0-9/100"), Some("10"), Some(10..20), None),
+            (206, Some("bytes 10-18/100"), Some("9"), Some(10..20), None),
+            (206, Some("bytes 10-19/100"), Some("100"), Some(10..20), None),
+            (206, Some("bytes 19-10/100"), None, Some(10..20), None),
+            (206, Some("bytes 10-19/15"), None, Some(10..20), None),
+            (206, Some("lines 1-2/3"), None, Some(10..20), None),
+            (206, Some("bytes 5-99/100"), Some("95"), None, None),
+            (206, Some("bytes 0-18446744073709551615/*"), None, None, None),
+            (
+                206,
+                Some("bytes 10-17/18"),
+                Some("8"),
+                Some(10..20),
+                part(10..18, Some(18)),
+            ),
+        ];
+        for (status, content_range, length, asked, served) in cases {
+            let judged = judge(status, &answer(content_range, length), asked.as_ref());
+            assert_eq!(
+                judged.ok(),
+                served,
+                "{status} {content_range:?} {length:?} for {asked:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_encoded_body_is_refused() {
+        let mut headers = answer(None, Some("10"));
+        headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
+        assert!(matches!(judge(200, &headers, None), Err(ErrorKind::Encoded(_))));
+    }
+}
