@@ -1,2 +1,36 @@
-//! Tasks of the repository: generate, testbed, demo, images, bench.
-fn main() {}
+//! Tasks of the repository. `cargo xtask --help` lists them.
+
+mod generate;
+mod text;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Write everything that is generated and committed: CRDs, the chart's copy and README, the command reference.
+    Generate(generate::Arguments),
+    /// Look for leftovers in the tracked files: unfinished work, files that grew too long, links that lead nowhere.
+    LintText,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Generate(arguments) => generate::run(&arguments),
+        Task::LintText => text::run(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
