@@ -133,7 +133,10 @@ impl Client {
         let granted = self.inner.tokens.current(transport, host, &scope).await?;
         match ask(granted.header.as_ref()).await {
             Err(failure) if failure.login_expired => {
-                let granted = self.inner.login_again(host, &scope, &granted, failure).await?;
+                let granted = self
+                    .inner
+                    .login_again(host, &scope, &granted, failure.challenge)
+                    .await?;
                 ask(granted.header.as_ref()).await
             }
             done => done,

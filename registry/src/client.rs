@@ -9,6 +9,7 @@ use http::{HeaderMap, Method};
 use reqwest::{Response, Url};
 
 use crate::auth::{Granted, Scope, Tokens};
+use crate::challenge::Challenge;
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind};
 use crate::failure::{Failure, failure_of};
@@ -202,26 +203,27 @@ impl Inner {
             Err(failure) if failure.login_expired => failure,
             Err(failure) => return Err(failure),
         };
-        let granted = self.login_again(call.host, call.scope, &granted, failure).await?;
+        let granted = self
+            .login_again(call.host, call.scope, &granted, failure.challenge)
+            .await?;
         self.send(call, &granted).await?
     }
 
-    /// After a refusal that a fresh login can mend; otherwise the refusal itself.
+    /// After a refusal that a fresh login can mend.
     pub(crate) async fn login_again(
         &self,
         host: &str,
         scope: &Scope,
         refused: &Granted,
-        failure: Failure,
-    ) -> Result<Granted, Failure> {
-        Ok(self
-            .tokens
-            .renew(&self.transport, host, scope, refused, failure.challenge)
-            .await?)
+        challenge: Option<Challenge>,
+    ) -> Result<Granted, ErrorKind> {
+        self.tokens
+            .renew(&self.transport, host, scope, refused, challenge)
+            .await
     }
 
     async fn send(&self, call: &Call<'_>, granted: &Granted) -> Result<Result<Response, Failure>, Failure> {
-        let credential = granted.header.as_ref();
+        let credential = granted.header.as_ref().filter(|_| self.is_home(call.host, &call.url));
         let response = if call.method == Method::GET || call.method == Method::HEAD {
             self.transport
                 .follow(&call.method, call.url.clone(), &call.headers, credential)
@@ -241,6 +243,13 @@ impl Inner {
         }
         let host = host_text(response.url());
         Ok(Err(failure_of(&host, response, credential.is_some()).await))
+    }
+
+    /// Whether an address is the registry's own. Sessions may lead elsewhere; the login stays.
+    pub(crate) fn is_home(&self, host: &str, url: &Url) -> bool {
+        self.transport
+            .url(host, "")
+            .is_ok_and(|home| home.origin() == url.origin())
     }
 
     /// Runs a step until it succeeds, fails for good, or has failed too often.

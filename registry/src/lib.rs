@@ -15,6 +15,7 @@ mod profile;
 mod range;
 mod reference;
 mod transport;
+mod upload;
 
 pub use blob::{BlobStream, Endpoint};
 pub use client::{Client, ClientConfig, Limits, Retry};
@@ -25,3 +26,4 @@ pub use profile::{Profile, Profiles, UploadMode};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
 /// The address type of [`Endpoint`].
 pub use reqwest::Url;
+pub use upload::{BlobSource, FileSource, PushEvent, PushObserver, PushOptions, Pushed, SavedSession, SourceStream};
