@@ -16,6 +16,12 @@ pub struct ModelFacts {
     /// `model_type` of config.json, or `general.architecture` of a GGUF file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
+    /// Where the language model's keys were found when it is nested in a larger one (`text_config`); `None` is the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_model: Option<String>,
+    /// `model_type` of the nested language model, when it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_family: Option<String>,
     /// The format of the weight set.
     #[serde(default)]
     pub format: WeightFormat,
@@ -43,9 +49,18 @@ pub struct ModelFacts {
     /// KV heads; `None` where the attention has none of its own (MLA) or it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_heads: Option<u32>,
+    /// Width of a K head where it is the same in all layers that have one; the groups of `kv_cache` hold the whole truth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_dim: Option<u32>,
+    /// Entries of the vocabulary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<u64>,
     /// Longest context in tokens, by the rule of the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_length: Option<u64>,
+    /// How the context length was derived, in a phrase: `max_position_embeddings; llama3 scaling is already in it`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_source: Option<String>,
     /// Layer groups that keep a KV cache, and those that keep a constant state.
     #[serde(default)]
     pub kv_cache: KvCache,
@@ -61,6 +76,15 @@ pub struct ModelFacts {
     /// Whether loading needs Python code from the repository.
     #[serde(default)]
     pub remote_code: bool,
+    /// Whether the head shares the embedding's weights; `None` when the files do not say (the class default is code).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie_word_embeddings: Option<bool>,
+    /// Set when the weights are an adapter, to be loaded on top of another model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<Adapter>,
+    /// What a reader should know beside the facts: a key that has no effect, two files that disagree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Facts that could not be derived, with what is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<Unknown>,
@@ -74,6 +98,21 @@ pub struct Unknown {
     pub fact: String,
     /// What is missing, in a phrase: `num_hidden_layers is absent from config.json`.
     pub missing: String,
+}
+
+/// Weights that change another model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Adapter {
+    /// The kind as the file names it: `LORA`, `IA3`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The model it was trained on, as the file names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_model: Option<String>,
+    /// Rank of the update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 /// The format of a weight set.
@@ -101,25 +140,36 @@ pub struct Quantization {
     /// `none` when the files say that nothing is quantised; `None` when it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The matrix's word for it, from the closed vocabulary of design 4.1: `bf16`, `fp16`, `fp8`, `w8a8-int8`, `awq-w4a16`,
-    /// `gptq-w4a16`, `gguf`, ...; `None` when the method has no word.
+    /// The matrix's word for it, one of [`LABELS`](crate::LABELS); `None` when the method has no word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Bits of a weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_bits: Option<u32>,
+    /// Further widths of weights in a mixed set, widest first (experts stored in 4 bits beside layers in 8).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_weight_bits: Vec<u32>,
     /// Bits of an activation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_bits: Option<u32>,
     /// Elements that share a scale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_size: Option<u32>,
+    /// Rows and columns of a weight block that shares a scale, when blocks are two-dimensional.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block: Vec<u32>,
     /// Bits of a KV cache element when the files fix it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_bits: Option<u32>,
     /// Sub-format: `mxfp4-pack-quantized`, `Q4_1`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The file, and the object in it, that says so: `config.json text_config.quantization_config`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_in: Option<String>,
+    /// Modules that stay unquantised, as the files name them; at most the first 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<String>,
 }
 
 /// The KV cache as groups of layers of one kind.
@@ -178,6 +228,8 @@ pub enum LayerKind {
         /// Bytes per sequence, when they can be derived.
         bytes: Option<u64>,
     },
+    /// Nothing: an encoder layer, attention switched off, or the cache of another layer used again.
+    None,
 }
 
 /// A mixture of experts.

@@ -1,0 +1,233 @@
+//! The longest context, by the rule of the family.
+
+use serde_json::{Map, Value};
+
+use crate::config::{Config, describe};
+use crate::draft::Draft;
+use crate::error::FactsError;
+use crate::files::ModelFiles;
+use crate::json;
+
+/// Keys of the number of positions. The order is that of trust where several are set; `max_length` and its like are generation
+/// defaults and no context.
+const KEYS: &[&str] = &[
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+    "max_context_length",
+    "n_ctx",
+];
+
+/// Larger numbers are the way of tokenizers to say that there is no limit.
+const NO_LIMIT: u64 = 1_000_000_000_000;
+
+/// Families whose position table starts after the padding token.
+const OFFSET_FAMILIES: &[&str] = &[
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "camembert",
+    "longformer",
+    "mpnet",
+    "xmod",
+    "data2vec-text",
+    "ibert",
+    "luke",
+    "esm",
+    "roberta-prelayernorm",
+];
+
+/// Families whose `max_position_embeddings` is final although a factor is written beside it.
+const SCALED_ALREADY: &[&str] = &["gemma3", "gemma3_text", "gemma3n", "gemma3n_text"];
+
+pub(crate) fn derive(draft: &mut Draft, config: &Config, input: &ModelFiles) -> Result<(), FactsError> {
+    match positions(config).and_then(|base| scale(config, base)) {
+        Ok(Context { length, why }) => {
+            draft.facts.context_length = Some(length);
+            draft.facts.context_source = Some(why);
+        }
+        Err(missing) => draft.unknown("contextLength", missing),
+    }
+    sentence_limit(draft, input)
+}
+
+/// A length with its derivation.
+struct Context {
+    length: u64,
+    why: String,
+}
+
+/// The number of positions before scaling.
+fn positions(config: &Config) -> Result<Context, String> {
+    if config.is_family(&["whisper"]) {
+        return read(config, "max_target_positions");
+    }
+    if let Some(context) = family_key(config) {
+        return Ok(context);
+    }
+    let key = KEYS.iter().copied().find(|key| config.value(key).is_some());
+    let Some(key) = key else {
+        let assumed = if config.file() == "params.json" {
+            " (vLLM assumes 128000 then)"
+        } else {
+            ""
+        };
+        return Err(format!(
+            "{} and its other names are absent from {}{assumed}",
+            KEYS[0],
+            config.file()
+        ));
+    };
+    let context = read(config, key)?;
+    if config.is_family(OFFSET_FAMILIES) {
+        after_padding(config, &context)
+    } else {
+        Ok(context)
+    }
+}
+
+/// Keys that overrule the common ones in some families: `model_max_length` (Command-R, Baichuan), the trained `seq_length` of the
+/// first Qwen.
+fn family_key(config: &Config) -> Option<Context> {
+    if config.is_family(&["qwen"]) {
+        return read(config, "seq_length").ok();
+    }
+    read(config, "model_max_length").ok()
+}
+
+fn read(config: &Config, key: &str) -> Result<Context, String> {
+    let value = config
+        .value(key)
+        .ok_or_else(|| format!("{key} is absent from {}", config.file()))?;
+    match json::whole(value) {
+        Some(length) if length > 0 && length < NO_LIMIT => Ok(Context {
+            length,
+            why: key.to_owned(),
+        }),
+        _ => Err(format!("{key} is {}, which is no length", describe(value))),
+    }
+}
+
+/// `RoBERTa`'s positions start at the padding token's number plus one.
+fn after_padding(config: &Config, context: &Context) -> Result<Context, String> {
+    let padding = config.number(&["pad_token_id"]).found().unwrap_or(1);
+    let offset = padding.saturating_add(1);
+    match context.length.checked_sub(offset).filter(|length| *length > 0) {
+        Some(length) => Ok(Context {
+            length,
+            why: format!("{} - {offset}: positions start after the padding token", context.why),
+        }),
+        None => Err(format!(
+            "{} is {}, below the offset of {offset}",
+            context.why, context.length
+        )),
+    }
+}
+
+/// Applies `rope_scaling` or `rope_parameters`.
+fn scale(config: &Config, base: Context) -> Result<Context, String> {
+    let Some(scaling) = scaling(config) else {
+        return Ok(base);
+    };
+    let kind = ["rope_type", "type"]
+        .iter()
+        .find_map(|key| json::text(scaling, key))
+        .unwrap_or("default");
+    let factor = scaling.get("factor").and_then(Value::as_f64);
+    match kind {
+        "default" | "mrope" | "none" | "proportional" => Ok(base),
+        "longrope" | "su" | "llama3" => Ok(Context {
+            why: format!("{}; {kind} scaling is already in it", base.why),
+            ..base
+        }),
+        _ if config.is_family(SCALED_ALREADY) => Ok(Context {
+            why: format!("{}; {kind} scaling is already in it", base.why),
+            ..base
+        }),
+        "yarn" | "deepseek_yarn" => yarn(config, scaling, base, factor),
+        "linear" | "dynamic" | "ntk" | "xdrope" | "dynamic_ntk" => multiply(base, kind, factor),
+        other if factor.is_none_or(|factor| factor == 1.0) => Ok(Context {
+            why: format!("{}; {other} scaling without a factor", base.why),
+            ..base
+        }),
+        other => Err(format!("whether {other} scaling multiplies {} is not known", base.why)),
+    }
+}
+
+fn scaling(config: &Config) -> Option<&Map<String, Value>> {
+    let map = ["rope_scaling", "rope_parameters"]
+        .iter()
+        .find_map(|key| config.object(key))?;
+    // Newer files keep one set per kind of layer; the full layers bound the context.
+    let by_kind = ["full_attention", "global_attention", "attention"]
+        .iter()
+        .find_map(|key| json::inner(map, key));
+    Some(by_kind.unwrap_or(map))
+}
+
+fn yarn(config: &Config, scaling: &Map<String, Value>, base: Context, factor: Option<f64>) -> Result<Context, String> {
+    const ORIGINAL: &str = "original_max_position_embeddings";
+    let Some(factor) = factor.filter(|factor| *factor > 0.0) else {
+        return Ok(Context {
+            why: format!("{}; yarn scaling without a factor", base.why),
+            ..base
+        });
+    };
+    let original = json::number(scaling, ORIGINAL).or_else(|| config.number(&[ORIGINAL]).found());
+    match original {
+        Some(original) if original > 0 => multiply(
+            Context {
+                length: original,
+                why: ORIGINAL.to_owned(),
+            },
+            "yarn",
+            Some(factor),
+        ),
+        _ => multiply(base, "yarn", Some(factor)),
+    }
+}
+
+fn multiply(base: Context, kind: &str, factor: Option<f64>) -> Result<Context, String> {
+    let Some(factor) = factor.filter(|factor| *factor != 1.0) else {
+        return Ok(Context {
+            why: format!("{}; {kind} scaling without a factor", base.why),
+            ..base
+        });
+    };
+    #[expect(clippy::cast_precision_loss, reason = "lengths are below 10^12")]
+    let product = base.length as f64 * factor;
+    if !(product.is_finite() && product >= 1.0 && product < 1e12) {
+        return Err(format!("{} x {factor} is no length", base.why));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and 10^12"
+    )]
+    let length = product as u64;
+    Ok(Context {
+        length,
+        why: format!("{} {} x {kind} factor {factor}", base.why, base.length),
+    })
+}
+
+/// sentence-transformers cut the input at their own limit.
+fn sentence_limit(draft: &mut Draft, input: &ModelFiles) -> Result<(), FactsError> {
+    const FILE: &str = "sentence_bert_config.json";
+    let Some(text) = input.text(FILE) else {
+        return Ok(());
+    };
+    let Some(limit) = json::number(&json::object(FILE, text)?, "max_seq_length").filter(|limit| *limit > 0) else {
+        return Ok(());
+    };
+    if draft.facts.context_length.is_some_and(|length| limit < length) {
+        draft.facts.context_length = Some(limit);
+        draft.facts.context_source = Some(format!("max_seq_length of {FILE}"));
+    }
+    Ok(())
+}
