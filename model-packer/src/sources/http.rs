@@ -1,0 +1,399 @@
+//! One HTTP client for all hubs: redirects by hand, credentials for the configured host only, one gate for waiting.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use reqwest::header::{self, HeaderMap};
+use reqwest::{Response, Url};
+use tokio::time::Instant;
+
+use super::range::{self, Body, RangeAnswer};
+use super::retry::{Gate, RetryPolicy, asked_wait};
+use super::settings::{Credential, HubSettings};
+use super::{ByteStream, SourceError};
+
+const REDIRECT_LIMIT: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Error texts of hubs are short; a page of a proxy is not worth showing whole.
+const MESSAGE_LIMIT: usize = 300;
+
+/// A client bound to one hub.
+pub(crate) struct HubClient {
+    client: reqwest::Client,
+    pub(crate) endpoint: Url,
+    /// Hosts by which the hub calls itself, also behind a mirror.
+    own_names: &'static [&'static str],
+    pub(crate) credential: Option<Credential>,
+    /// Whether the token is sent as a session cookie too.
+    cookie: Option<&'static str>,
+    gate: Gate,
+    pub(crate) policy: RetryPolicy,
+}
+
+/// The last answer of a chain of redirects, and what the hub itself said at its start.
+pub(crate) struct Answer {
+    pub(crate) response: Response,
+    pub(crate) first_headers: HeaderMap,
+    /// False when the answer comes from the content network.
+    pub(crate) from_hub: bool,
+}
+
+impl HubClient {
+    pub(crate) fn new(
+        endpoint: Url,
+        own_names: &'static [&'static str],
+        credential: Option<Credential>,
+        cookie: Option<&'static str>,
+        settings: &HubSettings,
+    ) -> Result<Self, SourceError> {
+        let client = build_client(settings)?;
+        Ok(Self {
+            client,
+            endpoint,
+            own_names,
+            credential,
+            cookie,
+            gate: Gate::default(),
+            policy: settings.retry,
+        })
+    }
+
+    /// An address on the configured endpoint; `path` is escaped already.
+    pub(crate) fn url(&self, path_and_query: &str) -> Result<Url, SourceError> {
+        let base = self.endpoint.as_str().trim_end_matches('/');
+        Url::parse(&format!("{base}{path_and_query}"))
+            .map_err(|error| SourceError::Setup(format!("{path_and_query} is no address: {error}")))
+    }
+
+    /// The same path and query on the configured endpoint: hubs name themselves in links, also behind a mirror.
+    pub(crate) fn on_endpoint(&self, url: &Url) -> Result<Url, SourceError> {
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        self.url(&format!("{}{query}", url.path()))
+    }
+
+    /// One GET with its redirects. Every status is an answer, except that 429 also closes the gate.
+    pub(crate) async fn get(&self, what: &str, url: Url, range: Option<&Range<u64>>) -> Result<Answer, SourceError> {
+        let mut url = url;
+        let mut first_headers = None;
+        for _ in 0..=REDIRECT_LIMIT {
+            self.gate.pass().await;
+            let response = self.send(&url, range).await?;
+            self.mind_limits(&response);
+            let first_headers = first_headers.get_or_insert_with(|| response.headers().clone());
+            let Some(next) = self.next_hop(what, &url, &response)? else {
+                let from_hub = self.is_ours(&url);
+                return Ok(Answer {
+                    first_headers: std::mem::take(first_headers),
+                    response,
+                    from_hub,
+                });
+            };
+            tracing::debug!(
+                host = next.host_str().unwrap_or_default(),
+                path = next.path(),
+                "redirected"
+            );
+            url = next;
+        }
+        Err(SourceError::Redirect {
+            what: what.to_owned(),
+            problem: "more than five in a row",
+        })
+    }
+
+    /// A small document, with the policy's patience.
+    pub(crate) async fn document(&self, what: &str, url: &Url) -> Result<Document, SourceError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let outcome = self.document_once(what, url.clone()).await;
+            match outcome {
+                Err(error) if error.is_transient() && attempt < self.policy.attempts => {
+                    self.wait(&error, attempt).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn document_once(&self, what: &str, url: Url) -> Result<Document, SourceError> {
+        let answer = self.get(what, url, None).await?;
+        let status = answer.response.status().as_u16();
+        let headers = answer.response.headers().clone();
+        if matches!(status, 408 | 425 | 429 | 500..=599) {
+            return Err(status_error(what, answer.response).await);
+        }
+        let host = host_of(answer.response.url());
+        let body = answer
+            .response
+            .bytes()
+            .await
+            .map_err(|error| connection(&host, error))?;
+        Ok(Document { status, headers, body })
+    }
+
+    /// The body of a range of a file, when the answer is what was asked for.
+    pub(crate) fn body(
+        &self,
+        path: &str,
+        answer: Answer,
+        asked: &Range<u64>,
+        size: u64,
+    ) -> Result<ByteStream, SourceError> {
+        let headers = answer.response.headers();
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let judged = range::judge(
+            asked,
+            size,
+            RangeAnswer {
+                status: answer.response.status().as_u16(),
+                content_range: text(header::CONTENT_RANGE),
+                content_length: text(header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
+                content_encoding: text(header::CONTENT_ENCODING),
+                content_type: text(header::CONTENT_TYPE),
+            },
+        );
+        let skip = match judged {
+            Body::Slice => 0,
+            Body::Whole => asked.start,
+            Body::Nothing => return Ok(futures::stream::empty().boxed()),
+            Body::Broken(problem) => {
+                return Err(SourceError::Part {
+                    path: path.to_owned(),
+                    problem,
+                });
+            }
+        };
+        Ok(drop_start(watch(answer.response, self.policy), skip))
+    }
+
+    pub(crate) async fn wait(&self, error: &SourceError, attempt: u32) {
+        let pause = error.wait().unwrap_or_else(|| self.policy.pause(attempt));
+        tracing::info!(%error, seconds = pause.as_secs_f32(), attempt, "asking again");
+        tokio::time::sleep(pause.min(self.policy.longest_wait)).await;
+    }
+
+    async fn send(&self, url: &Url, range: Option<&Range<u64>>) -> Result<Response, SourceError> {
+        let mut request = self.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
+        if let Some(range) = range {
+            request = request.header(
+                header::RANGE,
+                format!("bytes={}-{}", range.start, range.end.saturating_sub(1)),
+            );
+        }
+        if let Some(credential) = self.credential.as_ref().filter(|_| self.is_ours(url)) {
+            request = request.header(
+                header::AUTHORIZATION,
+                sensitive(&format!("Bearer {}", credential.secret.expose()))?,
+            );
+            if let Some(name) = self.cookie {
+                request = request.header(
+                    header::COOKIE,
+                    sensitive(&format!("{name}={}", credential.secret.expose()))?,
+                );
+            }
+        }
+        request.send().await.map_err(|error| connection(&host_of(url), error))
+    }
+
+    /// Scheme, host and port as configured: only there the credential goes.
+    fn is_ours(&self, url: &Url) -> bool {
+        url.origin() == self.endpoint.origin()
+    }
+
+    fn next_hop(&self, what: &str, url: &Url, response: &Response) -> Result<Option<Url>, SourceError> {
+        if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(None);
+        }
+        let refuse = |problem| SourceError::Redirect {
+            what: what.to_owned(),
+            problem,
+        };
+        let location = response
+            .headers()
+            .get(header::LOCATION)
+            .and_then(|value| value.to_str().ok());
+        let next = url
+            .join(location.ok_or_else(|| refuse("it has no Location"))?)
+            .map_err(|_| refuse("its Location is no address"))?;
+        // A mirror passes on the hub's absolute redirects; followed as they are, they would leave the mirror.
+        let names_hub = next.host_str().is_some_and(|host| self.own_names.contains(&host));
+        if names_hub && !self.is_ours(&next) {
+            return self.on_endpoint(&next).map(Some);
+        }
+        match (url.scheme(), next.scheme()) {
+            ("https", "http") => Err(refuse("it leads from https to http")),
+            (_, "http" | "https") => Ok(Some(next)),
+            _ => Err(refuse("it leads away from http")),
+        }
+    }
+
+    /// Closes the gate where the hub says that its budget is used up.
+    fn mind_limits(&self, response: &Response) {
+        if let Some(wait) = wait_of(response) {
+            self.gate.close_for(wait.min(self.policy.longest_wait));
+        }
+    }
+}
+
+/// A small answer, read whole.
+pub(crate) struct Document {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Document {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+fn build_client(settings: &HubSettings) -> Result<reqwest::Client, SourceError> {
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        // Another crate of the same build may switch decoding on; bytes must stay what the hub sent.
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
+        .user_agent(concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(settings.retry.idle);
+    if let Some(path) = &settings.certificates {
+        let pem = std::fs::read(path).map_err(|source| SourceError::File {
+            path: path.clone(),
+            source,
+        })?;
+        let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+            .map_err(|error| SourceError::Setup(format!("{} holds no certificates: {error}", path.display())))?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder.build().map_err(|error| SourceError::Setup(error.to_string()))
+}
+
+fn sensitive(text: &str) -> Result<header::HeaderValue, SourceError> {
+    let mut value = header::HeaderValue::from_str(text)
+        .map_err(|_| SourceError::Setup("the token holds characters that no header can carry".into()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+pub(crate) fn host_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("the hub");
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// The address is left out: a presigned one is a credential.
+pub(crate) fn connection(host: &str, error: reqwest::Error) -> SourceError {
+    SourceError::Connection {
+        host: host.to_owned(),
+        source: Box::new(error.without_url()),
+    }
+}
+
+fn wait_of(response: &Response) -> Option<Duration> {
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let refused = matches!(response.status().as_u16(), 429 | 503);
+    asked_wait(text("ratelimit"), text("retry-after"), refused)
+}
+
+/// The error of a status that is no success, with what the body says.
+pub(crate) async fn status_error(what: &str, response: Response) -> SourceError {
+    let (status, wait, headers) = (
+        response.status().as_u16(),
+        wait_of(&response),
+        response.headers().clone(),
+    );
+    let body = response.bytes().await.unwrap_or_default();
+    SourceError::Status {
+        what: what.to_owned(),
+        status,
+        message: message_of(&headers, &body),
+        wait,
+    }
+}
+
+pub(crate) fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    let header = headers
+        .get("x-error-message")
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let from_json = || {
+        let value: serde_json::Value = serde_json::from_slice(body).ok()?;
+        ["error", "Message", "message"]
+            .iter()
+            .find_map(|key| value[key].as_str().map(str::to_owned))
+    };
+    let from_text = || {
+        let text = String::from_utf8_lossy(body);
+        let text = text.trim();
+        (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
+    };
+    let message = header.or_else(from_json).or_else(from_text)?;
+    Some(
+        message
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .take(MESSAGE_LIMIT)
+            .collect(),
+    )
+}
+
+/// Fails when fewer bytes than the policy's minimum come over its window. The idle limit is the client's own.
+fn watch(response: Response, policy: RetryPolicy) -> ByteStream {
+    let host = host_of(response.url());
+    let failed_host = host.clone();
+    let mut window = (Instant::now(), 0u64);
+    response
+        .bytes_stream()
+        .map_err(move |error| connection(&failed_host, error))
+        .and_then(move |chunk: Bytes| {
+            window.1 += chunk.len() as u64;
+            let elapsed = window.0.elapsed();
+            let slow = elapsed >= policy.rate_window && window.1 < policy.minimum_rate * elapsed.as_secs();
+            if elapsed >= policy.rate_window {
+                window = (Instant::now(), 0);
+            }
+            let error = SourceError::TooSlow {
+                host: host.clone(),
+                minimum: policy.minimum_rate,
+                window: policy.rate_window,
+            };
+            std::future::ready(if slow { Err(error) } else { Ok(chunk) })
+        })
+        .boxed()
+}
+
+fn drop_start(stream: ByteStream, skip: u64) -> ByteStream {
+    if skip == 0 {
+        return stream;
+    }
+    let mut left = skip;
+    stream
+        .try_filter_map(move |chunk| {
+            let dropped = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
+            left -= dropped as u64;
+            std::future::ready(Ok((dropped < chunk.len()).then(|| chunk.slice(dropped..))))
+        })
+        .boxed()
+}
+
+/// Escapes everything but the unreserved characters, and keeps slashes where asked.
+pub(crate) fn escape(text: &str, keep_slashes: bool) -> String {
+    use std::fmt::Write as _;
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (keep_slashes && byte == b'/') {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}

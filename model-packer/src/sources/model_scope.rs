@@ -1,0 +1,338 @@
+//! ModelScope. Its listing is the pin: files are asked for by branch and proven by the listed hash.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use artifact::Digest;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::http::{Document, HubClient, escape, status_error};
+use super::hugging_face::sorted;
+use super::settings::HubSettings;
+use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
+
+const OWN_NAMES: [&str; 3] = ["modelscope.cn", "www.modelscope.cn", "www.modelscope.ai"];
+/// SHA-256 of nothing: the only one with which size 0 is a size.
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// A repository of ModelScope.
+pub struct ModelScope {
+    client: HubClient,
+    id: String,
+    revision: String,
+    listing_cap: usize,
+}
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    #[serde(rename = "Code", default)]
+    code: Option<u64>,
+    #[serde(rename = "Success", default)]
+    success: Option<bool>,
+    #[serde(rename = "Message", default)]
+    message: Option<String>,
+    #[serde(rename = "RequestId", default)]
+    request_id: Option<String>,
+    #[serde(rename = "Data", default = "nothing")]
+    data: Option<T>,
+}
+
+fn nothing<T>() -> Option<T> {
+    None
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Files {
+    #[serde(default)]
+    files: Option<Vec<Entry>>,
+    #[serde(default)]
+    latest_committer: Option<Committer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Committer {
+    #[serde(default)]
+    id: Option<String>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    path: String,
+    #[serde(rename = "Type")]
+    kind: String,
+    #[serde(default)]
+    size: Option<u64>,
+    #[serde(default)]
+    sha256: Option<String>,
+}
+
+impl Entry {
+    fn is_tree(&self) -> bool {
+        self.kind == "tree"
+    }
+}
+
+impl ModelScope {
+    /// Nothing is asked yet. `main` means the hub's `master`.
+    pub fn new(id: String, revision: Option<String>, settings: &HubSettings) -> Result<Self, SourceError> {
+        let credential = settings.model_scope_token.clone();
+        let client = HubClient::new(
+            settings.model_scope.clone(),
+            &OWN_NAMES,
+            credential,
+            Some("m_session_id"),
+            settings,
+        )?;
+        let revision = revision
+            .filter(|revision| revision != "main")
+            .unwrap_or_else(|| "master".into());
+        Ok(Self {
+            client,
+            id,
+            revision,
+            listing_cap: settings.listing_cap,
+        })
+    }
+
+    async fn resolve_and_list(&self) -> Result<Snapshot, SourceError> {
+        let first = self.page("", true).await?;
+        let commit = first.latest_committer.and_then(|committer| committer.id);
+        let entries = first.files.unwrap_or_default();
+        let entries = if entries.len() >= self.listing_cap || !children_are_listed(&entries) {
+            self.walk().await?
+        } else {
+            entries
+        };
+        let mut files = Vec::new();
+        for entry in entries.into_iter().filter(|entry| !entry.is_tree()) {
+            files.push(self.listed(entry).await?);
+        }
+        if files.is_empty() {
+            return Err(self.bad_answer("it lists no files".into()));
+        }
+        Ok(Snapshot {
+            hub: "ms",
+            endpoint: Some(self.client.endpoint.as_str().trim_end_matches('/').to_owned()),
+            id: Some(self.id.clone()),
+            revision: Some(self.revision.clone()),
+            commit,
+            files: sorted(&self.id, files)?,
+        })
+    }
+
+    /// Folder by folder: a listing that reached the cap, or ignored the wish for the whole tree, is not complete.
+    async fn walk(&self) -> Result<Vec<Entry>, SourceError> {
+        let (mut folders, mut seen, mut files) = (vec![String::new()], BTreeSet::new(), Vec::new());
+        while let Some(folder) = folders.pop() {
+            let entries = self.page(&folder, false).await?.files.unwrap_or_default();
+            if entries.len() >= self.listing_cap {
+                return Err(self.bad_answer(format!(
+                    "the folder {folder:?} lists {} entries, at which the hub cuts listings without a sign",
+                    entries.len()
+                )));
+            }
+            for entry in entries {
+                if !entry.is_tree() {
+                    files.push(entry);
+                } else if seen.insert(entry.path.clone()) {
+                    folders.push(entry.path);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    async fn page(&self, folder: &str, recursive: bool) -> Result<Files, SourceError> {
+        let root = if folder.is_empty() {
+            String::new()
+        } else {
+            format!("&Root={}", escape(folder, false))
+        };
+        // The hub reads only this spelling of the parameter and of its value.
+        let recursive = if recursive { "True" } else { "False" };
+        let url = self.client.url(&format!(
+            "/api/v1/models/{}/repo/files?Revision={}&Recursive={recursive}{root}",
+            self.id,
+            escape(&self.revision, false)
+        ))?;
+        let document = self.client.document(&self.id, &url).await?;
+        self.unwrap(&document)
+    }
+
+    /// Success needs three things: the status, the code, and the flag.
+    fn unwrap<T: DeserializeOwned>(&self, document: &Document) -> Result<T, SourceError> {
+        let envelope: Envelope<T> = serde_json::from_slice(&document.body)
+            .map_err(|error| self.bad_answer(format!("HTTP {}: {error}", document.status)))?;
+        let fine = (200..300).contains(&document.status)
+            && matches!(envelope.code, None | Some(0 | 200))
+            && envelope.success != Some(false);
+        match envelope.data {
+            Some(data) if fine => Ok(data),
+            _ => Err(self.refusal(document.status, envelope.code, envelope.message, envelope.request_id)),
+        }
+    }
+
+    fn refusal(&self, status: u16, code: Option<u64>, message: Option<String>, request: Option<String>) -> SourceError {
+        let parts = [
+            message,
+            code.map(|code| format!("code {code}")),
+            request.map(|id| format!("request {id}")),
+        ];
+        let message = Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty());
+        let token_from = self
+            .client
+            .credential
+            .as_ref()
+            .map(|credential| credential.origin.clone());
+        let id = self.id.clone();
+        match (status, code) {
+            (_, Some(10_010_103_009)) | (401, _) if token_from.is_some() => {
+                SourceError::TokenRefused { message, token_from }
+            }
+            (_, Some(10_010_205_006)) => SourceError::RevisionNotFound {
+                id,
+                revision: self.revision.clone(),
+            },
+            (401 | 403 | 404, _) | (_, Some(10_010_205_001)) => {
+                let endpoint = self.client.endpoint.as_str().trim_end_matches('/').to_owned();
+                SourceError::RepositoryNotFound {
+                    id,
+                    endpoint,
+                    message,
+                    token_from,
+                }
+            }
+            _ => SourceError::Status {
+                what: id,
+                status,
+                message,
+                wait: None,
+            },
+        }
+    }
+
+    async fn listed(&self, entry: Entry) -> Result<ListedFile, SourceError> {
+        let Entry {
+            path,
+            kind,
+            size,
+            sha256,
+        } = entry;
+        if kind != "blob" {
+            return Err(self.bad_answer(format!("{path:?} is a {kind:?}, neither blob nor tree")));
+        }
+        let sha256 = sha256.unwrap_or_default().to_ascii_lowercase();
+        let hash = match sha256.as_str() {
+            "" => HubHash::Unknown,
+            hex => HubHash::Sha256(
+                Digest::from_hex(hex).map_err(|error| self.bad_answer(format!("the hash of {path:?}: {error}")))?,
+            ),
+        };
+        let size = match size {
+            // Zero means "not known" as well; only the hash of nothing proves it.
+            Some(0) | None if sha256 != EMPTY => self.probe_size(&path).await?,
+            size => size.unwrap_or(0),
+        };
+        Ok(ListedFile { path, size, hash })
+    }
+
+    /// HEAD is not part of what is known about this hub; the range of the first byte tells the total.
+    async fn probe_size(&self, path: &str) -> Result<u64, SourceError> {
+        let answer = self.client.get(path, self.file_url(path)?, Some(&(0..1))).await?;
+        let status = answer.response.status().as_u16();
+        let text = |name: &str| {
+            answer
+                .response
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
+        let total = text("content-range").and_then(|range| range.rsplit_once('/')?.1.parse().ok());
+        let whole = || {
+            text("content-length")
+                .and_then(|length| length.parse().ok())
+                .filter(|_| status == 200)
+        };
+        match total.or_else(whole) {
+            Some(size) => Ok(size),
+            None if (200..300).contains(&status) => Err(self.bad_answer(format!("the size of {path:?} is not known"))),
+            None => Err(status_error(path, answer.response).await),
+        }
+    }
+
+    fn file_url(&self, path: &str) -> Result<reqwest::Url, SourceError> {
+        self.client.url(&format!(
+            "/api/v1/models/{}/repo?Revision={}&FilePath={}",
+            self.id,
+            escape(&self.revision, false),
+            escape(path, false)
+        ))
+    }
+
+    async fn open_range(&self, file: &ListedFile, range: Range<u64>) -> Result<ByteStream, SourceError> {
+        if range.is_empty() {
+            return Ok(futures::stream::empty().boxed());
+        }
+        let answer = self
+            .client
+            .get(&file.path, self.file_url(&file.path)?, Some(&range))
+            .await?;
+        let status = answer.response.status().as_u16();
+        if (200..300).contains(&status) || status == 416 {
+            return self.client.body(&file.path, answer, &range, file.size);
+        }
+        if !answer.from_hub && matches!(status, 400 | 401 | 403 | 404 | 410) {
+            return Err(SourceError::Part {
+                path: file.path.clone(),
+                problem: format!("the content network answered {status}"),
+            });
+        }
+        match status_error(&file.path, answer.response).await {
+            SourceError::Status { status: 404, .. } => Err(SourceError::FileNotFound {
+                id: self.id.clone(),
+                path: file.path.clone(),
+            }),
+            error => Err(error),
+        }
+    }
+
+    fn bad_answer(&self, problem: String) -> SourceError {
+        SourceError::Answer {
+            what: self.id.clone(),
+            problem,
+        }
+    }
+}
+
+/// Git keeps no empty folders, so a folder without children was not opened.
+fn children_are_listed(entries: &[Entry]) -> bool {
+    entries.iter().filter(|entry| entry.is_tree()).all(|tree| {
+        let prefix = format!("{}/", tree.path);
+        entries.iter().any(|entry| entry.path.starts_with(&prefix))
+    })
+}
+
+impl ModelSource for ModelScope {
+    fn snapshot(&self) -> BoxFuture<'_, Result<Snapshot, SourceError>> {
+        self.resolve_and_list().boxed()
+    }
+
+    fn open<'a>(
+        &'a self,
+        _snapshot: &'a Snapshot,
+        file: &'a ListedFile,
+        range: Range<u64>,
+    ) -> BoxFuture<'a, Result<ByteStream, SourceError>> {
+        self.open_range(file, range).boxed()
+    }
+
+    fn retry_policy(&self) -> RetryPolicy {
+        self.client.policy
+    }
+}
