@@ -1,5 +1,6 @@
 //! Tasks of the repository. `cargo xtask --help` lists them.
 
+mod bed;
 mod generate;
 mod text;
 mod workspace;
@@ -18,6 +19,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Start, look at, and take down the test bed.
+    Testbed(bed::Arguments),
     /// Write everything that is generated and committed: CRDs, the chart's copy and README, the command reference.
     Generate(generate::Arguments),
     /// Look for leftovers in the tracked files: unfinished work, files that grew too long, links that lead nowhere.
@@ -26,6 +29,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
+        Task::Testbed(arguments) => bed::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::LintText => text::run(),
     };

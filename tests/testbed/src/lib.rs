@@ -1,1 +1,32 @@
-//! The test bed: real components, built and started on one machine.
+//! The test bed: real Kubernetes components, built and started on one machine.
+//!
+//! Tests, the demo and developers share it. A bed grows in rings, each holding the one before: a registry, a control
+//! plane, three nodes, peer-to-peer. Everything it makes carries a name of its own, and [`Bed::down`] removes all of it,
+//! even after the program that started the bed was killed.
+
+mod bed;
+mod command;
+pub mod components;
+mod debian;
+mod error;
+pub mod failure;
+pub mod http;
+pub mod images;
+mod interrupt;
+mod layout;
+mod network;
+mod process;
+mod report;
+mod rings;
+mod state;
+
+pub use bed::{Bed, BedConfig, Environment, Ring, guard};
+pub use components::ComponentStore;
+pub use error::Error;
+pub use failure::StartFailure;
+pub use interrupt::down_on_interrupt;
+pub use layout::Layout;
+pub use process::ProcessId;
+pub use report::Reporter;
+pub use rings::{Node, Traffic};
+pub use state::{ComponentState, State};

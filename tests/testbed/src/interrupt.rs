@@ -1,0 +1,35 @@
+//! Taking the bed down on Ctrl-C.
+
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::bed::Bed;
+use crate::error::Error;
+
+/// Takes `bed` down on the first SIGINT, SIGTERM or SIGHUP, whatever this program is doing, and then ends it with the status
+/// that a shell gives to that signal. A bed that was told to stay is left up.
+///
+/// It works on a thread of its own, where locks may be taken and files written. Other work can be put before the end with
+/// `before`, such as ending programs that use the bed.
+pub fn down_on_interrupt(bed: &Arc<Bed>, before: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Error::io("listen for", "signals"))?;
+    let bed = Arc::downgrade(bed);
+    std::thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else { return };
+        before();
+        if let Some(bed) = bed.upgrade()
+            && let Err(error) = bed.down_if_owned()
+        {
+            bed.reporter()
+                .line(format!("the test bed did not go down cleanly: {error}"));
+        }
+        #[expect(
+            clippy::exit,
+            reason = "the program was asked to end, and its other threads are not asked"
+        )]
+        std::process::exit(128 + signal);
+    });
+    Ok(())
+}
