@@ -19,6 +19,11 @@ impl Bed {
         launch(self, name, command)?.wait_until(is_ready)
     }
 
+    /// Starts a program that ends when the bed goes down, and does not wait for anything.
+    pub fn start_unwatched(&self, name: &str, command: &mut Command) -> Result<(), Error> {
+        launch(self, name, command).map(drop)
+    }
+
     /// Ends a program that was started beside the bed.
     pub fn stop_beside(&self, name: &str) -> Result<(), Error> {
         let components = self.snapshot().components;

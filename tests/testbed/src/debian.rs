@@ -31,7 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Installs those of these packages that are missing.
-pub(crate) fn ensure(packages: &[&str]) -> Result<(), Error> {
+pub fn ensure(packages: &[&str]) -> Result<(), Error> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let missing: Vec<_> = packages
         .iter()

@@ -5,11 +5,14 @@
 //! even after the program that started the bed was killed.
 
 mod bed;
+mod beside;
+pub mod cluster;
 mod command;
 pub mod components;
 mod debian;
 mod error;
 pub mod failure;
+pub mod fixture;
 pub mod http;
 pub mod images;
 mod interrupt;
@@ -22,6 +25,7 @@ mod state;
 
 pub use bed::{Bed, BedConfig, Environment, Ring, guard};
 pub use components::ComponentStore;
+pub use debian::ensure as ensure_packages;
 pub use error::Error;
 pub use failure::StartFailure;
 pub use interrupt::down_on_interrupt;

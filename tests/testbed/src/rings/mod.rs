@@ -9,6 +9,7 @@ mod registry;
 mod teardown;
 
 pub use nodes::{Node, Traffic};
+pub(crate) use launch::launch;
 pub(crate) use nodes::{node, nodes};
 pub(crate) use registry::REGISTRY_ADDRESS;
 pub(crate) use teardown::stop;
