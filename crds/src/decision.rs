@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct ModelSummary {
     /// The artifact by digest: this is what runs.
     pub artifact: String,
+    /// The reference in the spec that this digest was found for. While the spec keeps it, the digest stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<String>,
     /// Where the bytes came from: `Qwen/Qwen3-8B`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
@@ -105,7 +108,7 @@ pub struct Explanation {
     pub candidates: i32,
     /// Pairs that would work.
     pub eligible: i32,
-    /// Rejected pairs by reason, most frequent first, at most eight; a pair counts once per reason against it.
+    /// Rejected pairs by the heaviest reason against them, most frequent first, at most eight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub rejections: Vec<RejectionCount>,

@@ -117,6 +117,11 @@ macro_rules! reasons {
                 match self { $( Self::$name => Move::$move, )+ }
             }
 
+            /// The reason with this token.
+            pub fn parse(token: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.as_str() == token)
+            }
+
             /// What it means, as its documentation says.
             pub const fn meaning(self) -> &'static str {
                 match self { $( Self::$name => concat!($($doc),+), )+ }
@@ -140,6 +145,8 @@ reasons! {
     ArtifactInvalid: ModelResolved, "False", Error, User;
     /// The artifact is a packed model without facts about it.
     FactsMissing: ModelResolved, "False", Error, User;
+    /// A secret named in `spec.model.pullSecrets` could not be asked for.
+    SecretNotRead: ModelResolved, "Unknown", Warning, Controller;
     /// The registry did not answer, or answered with a fault of its own.
     RegistryUnreachable: ModelResolved, "Unknown", Warning, Controller;
 
@@ -149,9 +156,13 @@ reasons! {
     NoMatchingPool: DevicesResolved, "False", Error, Platform;
     /// The cluster has no node at all.
     NoNodes: DevicesResolved, "False", Error, Platform;
+    /// The cluster was not looked at, because there is no matrix to recognise accelerators by.
+    DevicesNotRead: DevicesResolved, "Unknown", Progress, Cluster;
 
     /// The matrix chose a build.
     Selected: EngineSelected, "True", Fine, Nobody;
+    /// The choice in force stays in force, although it could not be repeated now.
+    Kept: EngineSelected, "True", Warning, User;
     /// No build of the matrix runs this model on these accelerators; `status.explain` counts why.
     NoCandidate: EngineSelected, "False", Error, User;
     /// A value in `spec.engine` cannot be read.
@@ -160,7 +171,9 @@ reasons! {
     ChannelMissing: EngineSelected, "False", Error, Platform;
     /// The matrix revision that the spec or its channel names is not there.
     RevisionMissing: EngineSelected, "False", Error, Platform;
-    /// The matrix revision cannot be read.
+    /// The matrix revision could not be asked for.
+    RevisionNotRead: EngineSelected, "Unknown", Warning, Controller;
+    /// The matrix revision holds no matrix.
     RevisionInvalid: EngineSelected, "False", Error, Platform;
     /// The chosen build cannot be launched with this spec.
     LaunchImpossible: EngineSelected, "False", Error, User;
@@ -205,6 +218,8 @@ reasons! {
     ChangePending: UpToDate, "False", Warning, User;
     /// The matrix has no choice any more; what runs stays as it is.
     ChoiceWithdrawn: UpToDate, "False", Warning, Platform;
+    /// Nothing has been chosen yet.
+    NothingToCompare: UpToDate, "Unknown", Progress, Cluster;
     /// Whether the choice is still the same could not be checked.
     NotCompared: UpToDate, "Unknown", Warning, Controller;
 
