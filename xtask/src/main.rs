@@ -1,7 +1,9 @@
 //! Tasks of the repository. `cargo xtask --help` lists them.
 
 mod bed;
+mod binaries;
 mod generate;
+mod images;
 mod text;
 mod workspace;
 
@@ -21,6 +23,8 @@ struct Arguments {
 enum Task {
     /// Start, look at, and take down the test bed.
     Testbed(bed::Arguments),
+    /// Make container images from static binaries and push them to the test bed's registry.
+    Images(images::Arguments),
     /// Write everything that is generated and committed: CRDs, the chart's copy and README, the command reference.
     Generate(generate::Arguments),
     /// Look for leftovers in the tracked files: unfinished work, files that grew too long, links that lead nowhere.
@@ -30,6 +34,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Testbed(arguments) => bed::run(&arguments),
+        Task::Images(arguments) => images::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::LintText => text::run(),
     };

@@ -9,12 +9,7 @@ use crate::rings::launch;
 impl Bed {
     /// Starts a program that ends when the bed goes down, with its own log, and waits until `is_ready`.
     /// A program of the same name that was started before is replaced.
-    pub fn start_beside(
-        &self,
-        name: &str,
-        command: &mut Command,
-        is_ready: impl FnMut() -> bool,
-    ) -> Result<(), Error> {
+    pub fn start_beside(&self, name: &str, command: &mut Command, is_ready: impl FnMut() -> bool) -> Result<(), Error> {
         self.stop_beside(name)?;
         launch(self, name, command)?.wait_until(is_ready)
     }
@@ -27,7 +22,9 @@ impl Bed {
     /// Ends a program that was started beside the bed.
     pub fn stop_beside(&self, name: &str) -> Result<(), Error> {
         let components = self.snapshot().components;
-        let Some(component) = components.iter().find(|component| component.name == name) else { return Ok(()) };
+        let Some(component) = components.iter().find(|component| component.name == name) else {
+            return Ok(());
+        };
         component.process.stop(std::time::Duration::from_secs(10));
         self.change(|state| state.components.retain(|other| other.name != name))
     }

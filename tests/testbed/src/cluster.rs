@@ -18,9 +18,13 @@ impl Bed {
 
     /// Waits until a condition of a `ModelDeployment` is `True`; the error holds all conditions as they were last seen.
     pub fn await_condition(&self, namespace: &str, name: &str, condition: &str, limit: Duration) -> Result<(), Error> {
-        self.await_deployment(namespace, name, &format!("{condition} of {name}"), limit, |deployment| {
-            condition_status(deployment, condition) == Some("True")
-        })
+        self.await_deployment(
+            namespace,
+            name,
+            &format!("{condition} of {name}"),
+            limit,
+            |deployment| condition_status(deployment, condition) == Some("True"),
+        )
     }
 
     /// Waits until a `ModelDeployment` is as `is_so` wants it; the error holds its conditions as they were last seen.
@@ -39,7 +43,15 @@ impl Bed {
             Ok(is_so(&deployment).then_some(()))
         });
         waited.map_err(|error| match error {
-            Error::Timeout { what, seconds, last: error } => Error::Timeout { what, seconds, last: format!("{last}{error}") },
+            Error::Timeout {
+                what,
+                seconds,
+                last: error,
+            } => Error::Timeout {
+                what,
+                seconds,
+                last: format!("{last}{error}"),
+            },
             other => other,
         })
     }
@@ -57,7 +69,9 @@ pub fn wait_until<T>(
 /// Posts JSON to an `http://` address and reads the JSON of a good answer.
 pub fn post_json(url: &str, body: &Value) -> Result<Value, Error> {
     let body = body.to_string();
-    let request = Request::new("POST", url).header("Content-Type", "application/json").body(body.as_bytes());
+    let request = Request::new("POST", url)
+        .header("Content-Type", "application/json")
+        .body(body.as_bytes());
     let response = request.limit(Duration::from_secs(120)).send()?;
     if response.status != 200 {
         return Err(Error::Malformed {
@@ -69,7 +83,10 @@ pub fn post_json(url: &str, body: &Value) -> Result<Value, Error> {
 }
 
 fn read_json(what: &str, text: &str) -> Result<Value, Error> {
-    serde_json::from_str(text).map_err(|error| Error::Malformed { what: what.into(), reason: error.to_string() })
+    serde_json::from_str(text).map_err(|error| Error::Malformed {
+        what: what.into(),
+        reason: error.to_string(),
+    })
 }
 
 /// The status of one condition of an object.
@@ -83,7 +100,13 @@ fn conditions(object: &Value) -> String {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or("-").to_owned();
     let line = |entry: &Value| {
-        format!("\n  {}={} {}: {}", text(entry, "type"), text(entry, "status"), text(entry, "reason"), text(entry, "message"))
+        format!(
+            "\n  {}={} {}: {}",
+            text(entry, "type"),
+            text(entry, "status"),
+            text(entry, "reason"),
+            text(entry, "message")
+        )
     };
     conditions.map(line).collect()
 }

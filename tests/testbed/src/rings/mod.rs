@@ -8,8 +8,8 @@ mod nodes;
 mod registry;
 mod teardown;
 
-pub use nodes::{Node, Traffic};
 pub(crate) use launch::launch;
+pub use nodes::{Node, Traffic};
 pub(crate) use nodes::{node, nodes};
 pub(crate) use registry::REGISTRY_ADDRESS;
 pub(crate) use teardown::stop;
