@@ -47,8 +47,8 @@ pub(super) fn ask(program: &Path, arguments: &[&str]) -> anyhow::Result<String> 
     let name = program.file_name().unwrap_or_default().display();
     let output = Command::new(program)
         .args(arguments)
-        // The width of the terminal that this runs in must not show in the text.
-        .env_remove("COLUMNS")
+        // Help texts show the values of variables and fit themselves to the terminal: neither may be in the text.
+        .env_clear()
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("run {name}"))?;
