@@ -1,0 +1,362 @@
+//! What the support rows say about a candidate.
+
+use model_facts::ModelFacts;
+
+use crate::{
+    build::Channel,
+    decide::candidate::Look,
+    index::{describe_range, in_bounds},
+    product::Product,
+    reason::{ReasonKind, RowReference},
+    support::{Level, Limits, ModelMatch, SupportRow},
+    version::{EngineVersion, VersionScheme},
+    words::Words,
+};
+
+/// The statement that counts.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) level: Level,
+    pub(super) model_match: ModelMatch,
+    pub(super) limits: Limits,
+    pub(super) row: RowReference,
+    pub(super) evidence: String,
+}
+
+/// How closely a row names model, product and quantization; smaller is closer.
+type Closeness = (ModelMatch, u8, u8);
+
+pub(super) fn look(look: &mut Look<'_>, product: &Product) -> Option<Found> {
+    let contents = &look.evaluation.matrix.contents;
+    let facts = &look.evaluation.request.facts;
+    if !look.evaluation.matrix.index.made_for(look.position, look.build, facts) {
+        look.against_build(ReasonKind::OtherModel {
+            models: binding_words(look),
+        });
+    }
+    let labels = Labels::new(facts, product);
+    number_format(look, product, &labels);
+    let rows: Vec<&SupportRow> = look
+        .evaluation
+        .rows_of(look.position)
+        .map(|row| &contents.rows[row])
+        .collect();
+    let on_product: Vec<&SupportRow> = rows.into_iter().filter(|row| speaks_of_product(row, product)).collect();
+    let in_range: Vec<&SupportRow> = on_product
+        .iter()
+        .copied()
+        .filter(|row| in_bounds(row, look.build))
+        .collect();
+    let matching: Vec<&SupportRow> = in_range
+        .iter()
+        .copied()
+        .filter(|row| labels.meet(&row.quantizations))
+        .collect();
+    let best = best(look, &matching, product);
+    refuse(look, &matching, best, product);
+    let found = best.map(|row| found(look, row)).or_else(|| by_binding(look));
+    let Some(found) = found else {
+        return not_listed(look, product, &on_product, &in_range, &labels);
+    };
+    level(look, &found);
+    Some(found)
+}
+
+/// An explicit `no`, unless a statement that is closer in some respect and as close in all others says otherwise.
+fn refuse(look: &mut Look<'_>, matching: &[&SupportRow], best: Option<&SupportRow>, product: &Product) {
+    for row in matching.iter().filter(|row| row.level.level().is_none()) {
+        let yields = best.is_some_and(|best| is_closer(closeness(best, product), closeness(row, product)));
+        if !yields {
+            look.against(ReasonKind::ExplicitNo { note: row.note.clone() }, &row.row);
+        }
+    }
+}
+
+fn is_closer(yes: Closeness, no: Closeness) -> bool {
+    yes.0 <= no.0 && yes.1 <= no.1 && yes.2 <= no.2 && yes != no
+}
+
+fn closeness(row: &SupportRow, product: &Product) -> Closeness {
+    let by_product = match &row.products {
+        Words::These(list) if list.contains(&product.id) => 0,
+        Words::These(list)
+            if list
+                .iter()
+                .any(|word| *word != product.vendor && product.answers_to(word)) =>
+        {
+            1
+        }
+        Words::These(_) => 2,
+        Words::Unset | Words::Any | Words::None => 3,
+    };
+    (
+        row.models.closeness(),
+        by_product,
+        u8::from(row.quantizations.list().is_empty()),
+    )
+}
+
+/// The closest statement; of equally close ones the strongest, then the first in the documents.
+fn best<'run>(look: &Look<'_>, matching: &[&'run SupportRow], product: &Product) -> Option<&'run SupportRow> {
+    let yes = matching.iter().copied().filter(|row| row.level.level().is_some());
+    yes.min_by_key(|row| (closeness(row, product), level_of(look, row), row.row.clone()))
+}
+
+/// Before the stable version a statement counts as experimental.
+fn level_of(look: &Look<'_>, row: &SupportRow) -> Level {
+    let stated = row.level.level().unwrap_or(Level::Untested);
+    let stable = row
+        .stable_since
+        .as_ref()
+        .and_then(|text| EngineVersion::parse(text, VersionScheme::Pep440).ok());
+    let early = match (&look.build.upstream, stable) {
+        (Some(upstream), Some(stable)) => upstream.compare(&stable).is_some_and(std::cmp::Ordering::is_lt),
+        _ => false,
+    };
+    if early { stated.max(Level::Experimental) } else { stated }
+}
+
+fn found(look: &Look<'_>, row: &SupportRow) -> Found {
+    let named = if look.build.channel == Channel::ModelSpecific {
+        ModelMatch::Checkpoint
+    } else {
+        row.models.closeness()
+    };
+    Found {
+        level: level_of(look, row),
+        model_match: named,
+        limits: row.limits.clone(),
+        row: row.row.clone(),
+        evidence: row.evidence.describe(),
+    }
+}
+
+/// A model-specific image is itself a statement about its model.
+fn by_binding(look: &Look<'_>) -> Option<Found> {
+    look.build.models.as_ref()?;
+    Some(Found {
+        level: Level::Declared,
+        model_match: ModelMatch::Checkpoint,
+        limits: Limits::default(),
+        row: look.build.row.clone(),
+        evidence: look.build.evidence.describe(),
+    })
+}
+
+fn level(look: &mut Look<'_>, found: &Found) {
+    let minimum = look.evaluation.request.policy.minimum_level;
+    if found.level <= minimum {
+        return;
+    }
+    let kind = ReasonKind::LevelTooLow {
+        level: found.level.word().to_owned(),
+        minimum: minimum.word().to_owned(),
+    };
+    if look.evaluation.request.policy.explicit_engine {
+        look.caveat(kind, &found.row);
+    } else {
+        look.against(kind, &found.row);
+    }
+}
+
+/// Says why no row counts: wrong quantization, wrong version, or no row at all. The user's own engine goes on untested.
+fn not_listed(
+    look: &mut Look<'_>,
+    product: &Product,
+    on_product: &[&SupportRow],
+    in_range: &[&SupportRow],
+    labels: &Labels,
+) -> Option<Found> {
+    let yes = |row: &&&SupportRow| row.level.level().is_some();
+    let (kind, row) = if let Some(first) = in_range.iter().find(yes) {
+        let mut listed: Vec<String> = in_range
+            .iter()
+            .filter(yes)
+            .flat_map(|row| row.quantizations.list().to_vec())
+            .collect();
+        listed.sort();
+        listed.dedup();
+        (
+            ReasonKind::Quantization {
+                model: labels.own.clone(),
+                listed,
+            },
+            first.row.clone(),
+        )
+    } else if let Some(row) = on_product
+        .iter()
+        .find(yes)
+        .copied()
+        .or_else(|| other_versions(look, product, labels))
+    {
+        let upstream = look
+            .build
+            .upstream
+            .as_ref()
+            .unwrap_or(&look.build.version)
+            .text()
+            .to_owned();
+        (
+            ReasonKind::VersionOutsideRow {
+                upstream,
+                wants: describe_range(row),
+            },
+            row.row.clone(),
+        )
+    } else {
+        let facts = &look.evaluation.request.facts;
+        let model = facts
+            .architectures
+            .first()
+            .or(facts.family.as_ref())
+            .or(facts.checkpoint.as_ref());
+        let model = model
+            .cloned()
+            .unwrap_or_else(|| "a model of unknown architecture".to_owned());
+        (ReasonKind::NotListed { model }, look.build.row.clone())
+    };
+    if look.evaluation.request.policy.explicit_engine {
+        look.caveat(kind, &row);
+        return Some(Found {
+            level: Level::Untested,
+            model_match: ModelMatch::Any,
+            limits: Limits::default(),
+            evidence: "the user's own choice".to_owned(),
+            row,
+        });
+    }
+    look.against(kind, &row);
+    None
+}
+
+/// A row that speaks of this model and product, but of other versions of the same distribution.
+fn other_versions<'run>(look: &Look<'run>, product: &Product, labels: &Labels) -> Option<&'run SupportRow> {
+    let matrix = look.evaluation.matrix;
+    let rows = matrix
+        .index
+        .rows_of_model(&look.evaluation.request.facts, &matrix.contents);
+    rows.into_iter().find(|row| {
+        row.level.level().is_some()
+            && row.models.closeness() != ModelMatch::EngineList
+            && matrix.index.row_reaches(row, look.build)
+            && speaks_of_product(row, product)
+            && labels.meet(&row.quantizations)
+    })
+}
+
+fn speaks_of_product(row: &SupportRow, product: &Product) -> bool {
+    match &row.products {
+        Words::Unset | Words::Any => true,
+        Words::None => false,
+        Words::These(list) => list.iter().any(|word| product.answers_to(word)),
+    }
+}
+
+/// The quantization words that describe a model on a product.
+pub(super) struct Labels {
+    own: Option<String>,
+    accepted: Vec<String>,
+    /// The number format that the devices must have.
+    format: Option<String>,
+    /// The format was changed, because the product has only the other half precision.
+    cast: bool,
+}
+
+impl Labels {
+    fn new(facts: &ModelFacts, product: &Product) -> Self {
+        let own = facts
+            .quantization
+            .label
+            .clone()
+            .or_else(|| match facts.quantization.method.as_deref() {
+                None | Some("none") => facts.dtype.clone(),
+                Some(_) => None,
+            });
+        let mut accepted: Vec<String> = own.iter().cloned().collect();
+        let mut cast = false;
+        let lacks = |format: &str| lacks_format(product, format);
+        match own.as_deref() {
+            // Engines load single precision as half precision.
+            Some("fp32") => accepted.extend(
+                ["fp16", "bf16"]
+                    .into_iter()
+                    .filter(|format| !lacks(format))
+                    .map(str::to_owned),
+            ),
+            Some("bf16") if lacks("bf16") && !lacks("fp16") => {
+                accepted = vec!["fp16".to_owned()];
+                cast = true;
+            }
+            _ => {}
+        }
+        let format = own.as_deref().and_then(number_format_of).map(str::to_owned);
+        Self {
+            own,
+            accepted,
+            format,
+            cast,
+        }
+    }
+
+    /// Whether a row speaks of the quantization. A row without a list speaks of all; a model of unknown quantization meets
+    /// only such rows.
+    fn meet(&self, words: &Words) -> bool {
+        match words {
+            Words::Unset | Words::Any => true,
+            Words::None => self
+                .own
+                .as_deref()
+                .is_some_and(|own| matches!(own, "bf16" | "fp16" | "fp32")),
+            Words::These(list) => self.accepted.iter().any(|label| list.contains(label)),
+        }
+    }
+}
+
+/// The number format that devices need for a quantization; integer weights run on what every product has.
+fn number_format_of(label: &str) -> Option<&'static str> {
+    match label {
+        "bf16" => Some("bf16"),
+        "fp8" | "w4a8-fp8" => Some("fp8"),
+        "w8a8-mxfp8" => Some("mxfp8"),
+        "nvfp4" => Some("nvfp4"),
+        "mxfp4" | "w4a4-mxfp4" | "w4a8-mxfp4" | "fp8-mxfp4" => Some("mxfp4"),
+        "w8a8-int8" => Some("w8a8-int8"),
+        _ => None,
+    }
+}
+
+/// Whether a product is known to lack a format: it says so, or bf16 is not in its list. Other formats that a list leaves out
+/// may still be emulated by an engine, so the support rows speak for them.
+fn lacks_format(product: &Product, format: &str) -> bool {
+    if product.no_formats.list().iter().any(|word| word == format) {
+        return true;
+    }
+    format == "bf16" && !product.formats.list().is_empty() && !product.formats.holds(format)
+}
+
+fn number_format(look: &mut Look<'_>, product: &Product, labels: &Labels) {
+    let Some(needs) = &labels.format else { return };
+    if !lacks_format(product, needs) {
+        return;
+    }
+    let kind = ReasonKind::NumberFormat {
+        needs: needs.clone(),
+        product: product.id.clone(),
+    };
+    if labels.cast {
+        look.caveat(kind, &product.row);
+    } else {
+        look.against(kind, &product.row);
+    }
+}
+
+fn binding_words(look: &Look<'_>) -> Vec<String> {
+    let Some(binding) = &look.build.models else {
+        return Vec::new();
+    };
+    [&binding.checkpoints, &binding.architectures, &binding.families]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect()
+}

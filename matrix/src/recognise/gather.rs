@@ -1,0 +1,208 @@
+//! Finds of many nodes become pools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    matrix::Matrix,
+    pool::{EvidenceSource, LabelRequirement, Note, Offer, Pool, PoolNode, Standing},
+    recognise::find::Find,
+};
+
+/// Joins finds that differ in nothing but the node.
+pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool> {
+    let mut groups: BTreeMap<String, Vec<Find>> = BTreeMap::new();
+    for find in finds {
+        groups.entry(group_key(&find)).or_default().push(find);
+    }
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut made: Vec<(Pool, Option<Offer>)> = Vec::new();
+    let mut sorted: Vec<Vec<Find>> = groups.into_values().collect();
+    // Usable ones get the plain names.
+    sorted.sort_by_key(|group| {
+        group
+            .first()
+            .map(|find| (find.standing != Standing::Usable, find.behind.is_some()))
+    });
+    for group in sorted {
+        let Some(first) = group.first() else { continue };
+        let id = free_name(&base_name(matrix, first), first, &mut taken);
+        let behind = first.behind.clone();
+        made.push((pool(id, &group, nodes), behind));
+    }
+    let names: Vec<(String, Offer, Vec<String>)> = made
+        .iter()
+        .map(|(pool, _)| {
+            (
+                pool.id.clone(),
+                pool.offer.clone(),
+                pool.nodes.iter().map(|node| node.name.clone()).collect(),
+            )
+        })
+        .collect();
+    for (pool, behind) in &mut made {
+        let Some(offer) = behind else { continue };
+        let own: Vec<&String> = pool.nodes.iter().map(|node| &node.name).collect();
+        let front = names
+            .iter()
+            .find(|(id, other, on)| *id != pool.id && other == offer && on.iter().any(|node| own.contains(&node)));
+        if let (Some((id, ..)), Standing::Usable) = (front, &pool.standing) {
+            pool.standing = Standing::Alternative { to: id.clone() };
+        }
+    }
+    made.into_iter().map(|(pool, _)| pool).collect()
+}
+
+/// Everything that makes two nodes different for a decision. Memory counts in GiB: boards of one kind differ by a few MiB.
+fn group_key(find: &Find) -> String {
+    let memory = find.memory.bytes.map(|bytes| bytes >> 30);
+    format!(
+        "{:?}|{:?}|{:?}|{:?}|{:?}|{:?}|{memory:?}|{:?}|{:?}|{:?}|{:?}|{:?}",
+        find.vendor,
+        find.product,
+        find.raw,
+        find.offer,
+        find.standing,
+        find.behind,
+        find.memory.missing,
+        find.host,
+        find.architecture,
+        find.runtime,
+        find.taints
+    )
+}
+
+fn base_name(matrix: &Matrix, find: &Find) -> String {
+    let product = find
+        .product
+        .as_ref()
+        .and_then(|id| matrix.products().get(id))
+        .map(|product| product.id.clone());
+    let vendor = find.vendor.clone().unwrap_or_else(|| "unknown".to_owned());
+    let mut name = product.unwrap_or_else(|| match &find.raw {
+        Some(raw) => format!("{vendor}-unknown-{}", word(raw)),
+        None => format!("{vendor}-unknown"),
+    });
+    let tail = match &find.offer {
+        Offer::Partition {
+            profile: Some(profile), ..
+        }
+        | Offer::Claim {
+            profile: Some(profile), ..
+        } => {
+            format!("-{}", word(profile))
+        }
+        Offer::Partition { resource, .. } => format!("-{}", word(resource.rsplit('/').next().unwrap_or(resource))),
+        Offer::Share { by, .. } => format!("-{}", word(by)),
+        Offer::Claim { .. } => "-dra".to_owned(),
+        Offer::Whole { .. } | Offer::Node | Offer::Nothing => String::new(),
+    };
+    name.push_str(&tail);
+    name
+}
+
+/// Letters, digits, dots and hyphens of a text, in lower case.
+fn word(text: &str) -> String {
+    let mapped = text
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
+        .collect::<String>();
+    let parts: Vec<&str> = mapped.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-")
+}
+
+/// The name itself, else with what sets the pool apart, else with a number.
+fn free_name(base: &str, find: &Find, taken: &mut BTreeSet<String>) -> String {
+    let architecture = find
+        .architecture
+        .as_ref()
+        .map(|architecture| format!("{base}-{architecture}"));
+    let memory = find.memory.bytes.map(|bytes| format!("{base}-{}gib", bytes >> 30));
+    let numbered = (2..).map(|number| format!("{base}-{number}"));
+    let names = std::iter::once(base.to_owned())
+        .chain(memory)
+        .chain(architecture)
+        .chain(numbered);
+    for name in names {
+        if taken.insert(name.clone()) {
+            return name;
+        }
+    }
+    base.to_owned()
+}
+
+fn pool(id: String, group: &[Find], nodes_of_cluster: usize) -> Pool {
+    let first = &group[0];
+    let mut nodes: Vec<PoolNode> = group
+        .iter()
+        .map(|find| PoolNode {
+            name: find.node.clone(),
+            devices: find.devices,
+        })
+        .collect();
+    nodes.sort();
+    let smallest = group.iter().filter_map(|find| find.memory.bytes).min();
+    let mut memory = first.memory.clone();
+    memory.bytes = smallest;
+    Pool {
+        id,
+        vendor: first.vendor.clone(),
+        product: first.product.clone(),
+        raw: first.raw.clone(),
+        evidence: first.evidence.clone(),
+        offer: first.offer.clone(),
+        standing: first.standing.clone(),
+        affinity: affinity(first, &nodes, nodes_of_cluster),
+        nodes,
+        memory,
+        architecture: first.architecture.clone(),
+        runtime: first.runtime.clone(),
+        host: first.host.clone(),
+        taints: first.taints.clone(),
+        notes: notes(group),
+    }
+}
+
+/// A product label holds pods to the product. Where there is none, the names of the nodes do; claims hold by attributes.
+fn affinity(first: &Find, nodes: &[PoolNode], nodes_of_cluster: usize) -> Vec<LabelRequirement> {
+    let mut requirements = first.affinity.clone();
+    let by_claim = first
+        .evidence
+        .as_ref()
+        .is_some_and(|evidence| evidence.source == EvidenceSource::DraAttribute);
+    let everywhere = matches!(first.offer, Offer::Node) && nodes.len() == nodes_of_cluster;
+    if requirements.is_empty() && !by_claim && !everywhere {
+        let values = nodes.iter().map(|node| node.name.clone()).collect();
+        requirements.push(LabelRequirement {
+            key: "kubernetes.io/hostname".to_owned(),
+            values,
+        });
+    }
+    if let Some(architecture) = &first.architecture {
+        let key = "kubernetes.io/arch".to_owned();
+        requirements.push(LabelRequirement {
+            key,
+            values: vec![architecture.clone()],
+        });
+    }
+    requirements
+}
+
+/// Notes with the same text are one note about several nodes.
+fn notes(group: &[Find]) -> Vec<Note> {
+    let mut joined: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for note in group.iter().flat_map(|find| &find.notes) {
+        joined
+            .entry((note.kind.clone(), note.text.clone()))
+            .or_default()
+            .extend(note.nodes.iter().cloned());
+    }
+    joined
+        .into_iter()
+        .map(|((kind, text), nodes)| Note {
+            kind,
+            text,
+            nodes: nodes.into_iter().collect(),
+        })
+        .collect()
+}

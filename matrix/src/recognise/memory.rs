@@ -1,0 +1,168 @@
+//! Memory of a device: what the node shows comes first, the catalogue second, and an absurd number is no number.
+
+use crate::{
+    observation::NodeObservation,
+    pool::DeviceMemory,
+    product::{Product, Vendor},
+    quantity,
+    recognise::names,
+};
+
+/// Nothing that serves a model has less or more on one device.
+const LEAST: u64 = 1 << 30;
+const MOST: u64 = 1 << 41;
+
+pub(super) fn plausible(bytes: u64) -> bool {
+    (LEAST..=MOST).contains(&bytes)
+}
+
+pub(super) fn known(bytes: u64, source: impl Into<String>) -> DeviceMemory {
+    DeviceMemory {
+        bytes: Some(bytes),
+        source: Some(source.into()),
+        missing: None,
+    }
+}
+
+pub(super) fn unknown(missing: impl Into<String>) -> DeviceMemory {
+    DeviceMemory {
+        bytes: None,
+        source: None,
+        missing: Some(missing.into()),
+    }
+}
+
+/// Memory by the vendor's labels.
+pub(super) fn by_label(vendor: &Vendor, node: &NodeObservation) -> Option<DeviceMemory> {
+    let mut refused = None;
+    for rule in &vendor.labels.memory {
+        let Some((key, value)) = label_value(&rule.key, node) else {
+            continue;
+        };
+        match quantity::label_bytes(&value, rule.unit.bytes()) {
+            Some(bytes) if plausible(bytes) => return Some(known(bytes, key)),
+            Some(_) | None if names::is_placeholder(&value) || value == "0" => {}
+            _ => {
+                refused.get_or_insert(unknown(format!("the label {key}={value} is no plausible amount")));
+            }
+        }
+    }
+    refused
+}
+
+/// The value of a label, or the rest of its key where the rule ends in `*`.
+fn label_value(pattern: &str, node: &NodeObservation) -> Option<(String, String)> {
+    match pattern.strip_suffix('*') {
+        None => node
+            .labels
+            .get(pattern)
+            .map(|value| (pattern.to_owned(), value.clone())),
+        Some(front) => {
+            let key = node
+                .labels
+                .keys()
+                .find(|key| key.starts_with(front) && key.len() > front.len())?;
+            Some((key.clone(), key[front.len()..].to_owned()))
+        }
+    }
+}
+
+/// Memory by the catalogue; unknown where boards of one name differ.
+pub(super) fn by_catalogue(product: &Product) -> DeviceMemory {
+    match product.memory_mib.as_slice() {
+        [] => unknown(format!(
+            "neither the node nor the matrix states the memory of {}",
+            product.id
+        )),
+        [one] => known(one << 20, "catalogue"),
+        several => {
+            let sizes: Vec<String> = several.iter().map(u64::to_string).collect();
+            unknown(format!(
+                "{} comes with {} MiB, and the node does not say which",
+                product.id,
+                sizes.join(" or ")
+            ))
+        }
+    }
+}
+
+/// Memory of a partition: the catalogue's number, else the number inside the profile's name.
+pub(super) fn of_profile(product: Option<&Product>, profile: &str) -> DeviceMemory {
+    let short = profile.strip_prefix("mig-").unwrap_or(profile);
+    let catalogue = product.and_then(|product| {
+        let exact = product
+            .partitions_mib
+            .get(short)
+            .or_else(|| product.partitions_mib.get(profile));
+        let dashed = product
+            .partitions_mib
+            .iter()
+            .find(|(name, _)| name.replace('.', "-") == short)
+            .map(|(_, mib)| mib);
+        exact.or(dashed).copied()
+    });
+    if let Some(mib) = catalogue {
+        return known(mib << 20, "catalogue");
+    }
+    match size_in(short) {
+        Some(bytes) if plausible(bytes) => known(bytes, format!("the profile {short}")),
+        _ => unknown(format!("the profile {short} does not tell its memory")),
+    }
+}
+
+/// `1g.5gb` and `4g48gb` hold 5 and 48 GiB, `5c.1cpu.16g` holds 16: the amount stands at the end.
+fn size_in(profile: &str) -> Option<u64> {
+    let lower = profile.to_ascii_lowercase();
+    let number = lower
+        .strip_suffix("gb")
+        .or_else(|| lower.strip_suffix("gi"))
+        .or_else(|| lower.strip_suffix('g'))?;
+    let start = number.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    // A lone `2g` counts slices, not memory.
+    if start == 0 {
+        return None;
+    }
+    number[start..].parse::<u64>().ok().map(|gibibytes| gibibytes << 30)
+}
+
+/// Memory by a resource that counts units: the unit is taken only where it is certain.
+pub(super) fn by_units(
+    total: u64,
+    devices: u32,
+    units_mib: &[u64],
+    resource: &str,
+    product: Option<&Product>,
+) -> DeviceMemory {
+    let per_device = total / u64::from(devices.max(1));
+    let readings: Vec<(u64, u64)> = units_mib
+        .iter()
+        .map(|unit| (*unit, per_device.saturating_mul(*unit) << 20))
+        .collect();
+    let sane: Vec<&(u64, u64)> = readings.iter().filter(|(_, bytes)| plausible(*bytes)).collect();
+    let near = |bytes: u64| {
+        let sizes = product.into_iter().flat_map(|product| &product.memory_mib);
+        sizes
+            .into_iter()
+            .any(|mib| bytes.abs_diff(mib << 20) <= (mib << 20) / 4)
+    };
+    if let Some((_, bytes)) = sane.iter().find(|(_, bytes)| near(*bytes)) {
+        return known(*bytes, resource);
+    }
+    match (units_mib, sane.as_slice()) {
+        ([_], [(_, bytes)]) => known(*bytes, resource),
+        ([unit], _) => unknown(format!(
+            "{resource} {total} over {devices} devices would be {} MiB each, which is refused",
+            per_device * unit
+        )),
+        _ => {
+            let texts: Vec<String> = readings
+                .iter()
+                .map(|(unit, _)| format!("{} MiB", per_device * unit))
+                .collect();
+            unknown(format!(
+                "{resource} {total} over {devices} devices is {} each, by the unit; the node does not tell the unit",
+                texts.join(" or ")
+            ))
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What the extended resources of a node offer.
+
+use crate::{
+    matrix::Matrix,
+    observation::NodeObservation,
+    pool::Offer,
+    product::{Capture, ResourceRule, ResourceWay, Vendor},
+    quantity,
+    recognise::{annotation::Annotations, names},
+};
+
+/// One resource of a node with the rule that explains it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Offered<'rule> {
+    pub(super) rule: &'rule ResourceRule,
+    pub(super) name: String,
+    /// Units that pods could get.
+    pub(super) count: u32,
+    /// Units that the device plugin announced, healthy or not.
+    pub(super) capacity: u32,
+    /// The word that `*` stands for.
+    pub(super) middle: String,
+    /// The count resource is missing; only its companions are there.
+    pub(super) headless: bool,
+}
+
+/// Resources of a vendor on a node, in the order of the rules.
+pub(super) fn read<'rule>(vendor: &'rule Vendor, node: &NodeObservation) -> Vec<Offered<'rule>> {
+    let mut offers = Vec::new();
+    for rule in vendor
+        .resources
+        .iter()
+        .filter(|rule| rule.way != ResourceWay::Companion)
+    {
+        let before = offers.len();
+        for name in resource_names(node) {
+            let Some(middle) = names::capture(&rule.name, name) else {
+                continue;
+            };
+            let claimed = offers.iter().any(|known: &Offered<'_>| known.name == *name);
+            if claimed || vendor.resources.iter().any(|other| is_companion_name(other, name)) {
+                continue;
+            }
+            offers.push(Offered {
+                rule,
+                name: name.clone(),
+                count: amount(node, name).unwrap_or(0),
+                capacity: capacity(node, name).unwrap_or(0),
+                middle: middle.to_owned(),
+                headless: false,
+            });
+        }
+        if offers.len() == before {
+            offers.extend(headless(rule, node));
+        }
+    }
+    offers
+}
+
+fn resource_names(node: &NodeObservation) -> impl Iterator<Item = &String> {
+    let more = node
+        .capacity
+        .keys()
+        .filter(|name| !node.allocatable.contains_key(*name));
+    node.allocatable.keys().chain(more)
+}
+
+/// A pattern must not take the memory of one resource for the count of another.
+fn is_companion_name(rule: &ResourceRule, name: &str) -> bool {
+    let companion = rule.way == ResourceWay::Companion && names::fits(&rule.name, name);
+    let of_rule = [&rule.memory, &rule.cores]
+        .into_iter()
+        .flatten()
+        .any(|pattern| names::fits(pattern, name));
+    companion || of_rule
+}
+
+/// Memory and cores without the resource that counts devices.
+fn headless<'rule>(rule: &'rule ResourceRule, node: &NodeObservation) -> Option<Offered<'rule>> {
+    if !rule.name.contains('*') && rule.shared_with.is_some() {
+        return None;
+    }
+    let patterns: Vec<&String> = [&rule.cores, &rule.memory].into_iter().flatten().collect();
+    let middle = patterns
+        .iter()
+        .find_map(|pattern| resource_names(node).find_map(|name| names::capture(pattern, name)))?;
+    let middle = middle.to_owned();
+    let there = patterns
+        .iter()
+        .any(|pattern| amount(node, &names::filled(pattern, &middle)).unwrap_or(0) > 0);
+    there.then(|| Offered {
+        rule,
+        name: names::filled(&rule.name, &middle),
+        count: 0,
+        capacity: 0,
+        middle,
+        headless: true,
+    })
+}
+
+/// Allocatable where there is any, else capacity: some recorded objects carry only one.
+pub(super) fn amount(node: &NodeObservation, name: &str) -> Option<u32> {
+    let table = if node.allocatable.is_empty() {
+        &node.capacity
+    } else {
+        &node.allocatable
+    };
+    table
+        .get(name)
+        .and_then(|text| quantity::count(text))
+        .and_then(|count| u32::try_from(count).ok())
+}
+
+fn capacity(node: &NodeObservation, name: &str) -> Option<u32> {
+    node.capacity
+        .get(name)
+        .and_then(|text| quantity::count(text))
+        .and_then(|count| u32::try_from(count).ok())
+}
+
+impl Offered<'_> {
+    /// The product that the resource name itself tells.
+    pub(super) fn product(&self, matrix: &Matrix, vendor: &Vendor) -> Option<String> {
+        if let Some(word) = &self.rule.identifies {
+            return matrix.products().get(word).map(|product| product.id.clone());
+        }
+        if self.rule.captures != Some(Capture::Product) {
+            return None;
+        }
+        names::product(vendor, matrix.products().values(), &self.middle).map(|product| product.id.clone())
+    }
+
+    /// What the resource name says about the chip, as written there.
+    pub(super) fn raw(&self) -> Option<String> {
+        match self.rule.captures {
+            Some(Capture::Product) => Some(self.middle.clone()),
+            _ => self
+                .rule
+                .identifies
+                .as_ref()
+                .map(|_| self.name.rsplit('/').next().unwrap_or(&self.name).to_owned()),
+        }
+    }
+
+    pub(super) fn memory_name(&self) -> Option<String> {
+        self.rule
+            .memory
+            .as_ref()
+            .map(|pattern| names::filled(pattern, &self.middle))
+    }
+
+    pub(super) fn cores_name(&self) -> Option<String> {
+        self.rule
+            .cores
+            .as_ref()
+            .map(|pattern| names::filled(pattern, &self.middle))
+    }
+
+    /// Devices behind a share: cores tell them, then the registration, then the count itself.
+    pub(super) fn devices_behind(&self, node: &NodeObservation, annotations: &Annotations) -> u32 {
+        let per_device = self.rule.cores_per_device.filter(|cores| *cores > 0);
+        let cores = self.cores_name().and_then(|name| amount(node, &name));
+        if let (Some(per_device), Some(cores)) = (per_device, cores)
+            && cores >= per_device
+        {
+            return cores / per_device;
+        }
+        let registered = annotations
+            .registered
+            .iter()
+            .filter(|(_, device)| device.healthy)
+            .count();
+        if registered > 0 {
+            u32::try_from(registered).unwrap_or(u32::MAX)
+        } else {
+            self.count
+        }
+    }
+
+    /// Whether this resource counts shares on this node.
+    pub(super) fn is_share(&self, annotations: &Annotations) -> bool {
+        self.rule.way == ResourceWay::Share || (self.rule.shared_with.is_some() && !annotations.registered.is_empty())
+    }
+
+    pub(super) fn profile(&self) -> Option<String> {
+        (self.rule.captures == Some(Capture::Profile)).then(|| self.middle.clone())
+    }
+
+    pub(super) fn offer(&self, annotations: &Annotations) -> Offer {
+        let resource = self.name.clone();
+        if self.is_share(annotations) {
+            let by = self
+                .rule
+                .by
+                .clone()
+                .or_else(|| self.rule.shared_with.clone())
+                .unwrap_or_else(|| "shared".to_owned());
+            let unit = match self.rule.memory_unit_mib.0.as_slice() {
+                [one] => Some(one << 20),
+                _ => None,
+            };
+            return Offer::Share {
+                resource,
+                by,
+                memory_resource: self.memory_name(),
+                memory_unit: unit,
+                cores_resource: self.cores_name(),
+                cores_per_device: self.rule.cores_per_device,
+            };
+        }
+        match self.rule.way {
+            ResourceWay::Partition => Offer::Partition {
+                resource,
+                profile: self.profile(),
+            },
+            _ => Offer::Whole { resource },
+        }
+    }
+}
