@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Task::Generate(arguments) => generate::run(&arguments),
         Task::LintText => text::run(),
     };
+    testbed::wait_if_interrupted();
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::from(2)

@@ -346,7 +346,7 @@ impl Drop for Bed {
 /// Waits for the end of a process, and takes down the bed that it owned: the guardian of [`BedConfig::guardian`].
 pub fn guard(config: &BedConfig, pid: i32) -> Result<(), Error> {
     let Some(owner) = ProcessId::of(pid) else { return Ok(()) };
-    while !owner.wait_until_gone(std::time::Duration::from_secs(3600)) {}
+    while !owner.wait_until_gone(std::time::Duration::from_hours(1)) {}
     match State::load(&config.layout)? {
         Some(state) if state.owner == Some(owner) => Bed::attach(config.clone())?.down(),
         _ => Ok(()),

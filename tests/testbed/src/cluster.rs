@@ -72,7 +72,7 @@ pub fn post_json(url: &str, body: &Value) -> Result<Value, Error> {
     let request = Request::new("POST", url)
         .header("Content-Type", "application/json")
         .body(body.as_bytes());
-    let response = request.limit(Duration::from_secs(120)).send()?;
+    let response = request.limit(Duration::from_mins(2)).send()?;
     if response.status != 200 {
         return Err(Error::Malformed {
             what: format!("the answer of {url}"),

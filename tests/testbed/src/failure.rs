@@ -50,7 +50,6 @@ const SIGNS: &[(&str, Cause)] = &[
     ("can't get final child's pid from pipe", Cause::NotPermitted),
     ("operation not permitted", Cause::NotPermitted),
     ("permission denied", Cause::NotPermitted),
-    ("failed to find cgroups", Cause::CgroupMissing),
     ("cgroup mountpoint does not exist", Cause::CgroupMissing),
     ("cgroupv1 is deprecated", Cause::CgroupMissing),
     ("configured to not run on a host using cgroup v1", Cause::CgroupMissing),

@@ -8,6 +8,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 use crate::command::{run, succeeds};
+use crate::components::hexadecimal;
 use crate::debian;
 use crate::error::Error;
 use crate::layout::cache_folder;
@@ -142,7 +143,7 @@ fn sha256_of(path: &Path) -> Result<String, Error> {
     loop {
         let length = file.read(&mut buffer).map_err(Error::io("read", path))?;
         if length == 0 {
-            return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+            return Ok(hexadecimal(&hash.finalize()));
         }
         hash.update(&buffer[..length]);
     }

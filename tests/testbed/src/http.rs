@@ -1,5 +1,6 @@
 //! A small HTTP/1.1 client for plain connections inside the bed: readiness, metrics, the registry.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -88,10 +89,10 @@ impl<'a> Request<'a> {
             self.method
         );
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         if !self.body.is_empty() || !matches!(self.method, "GET" | "HEAD") {
-            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+            let _ = write!(head, "Content-Length: {}\r\n", self.body.len());
         }
         head.push_str("\r\n");
         stream.write_all(head.as_bytes())?;

@@ -225,7 +225,16 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            ["etc", "etc/a", "tmp", "usr", "usr/bin", "usr/bin/b", "usr/lib", "usr/lib/c"]
+            [
+                "etc",
+                "etc/a",
+                "tmp",
+                "usr",
+                "usr/bin",
+                "usr/bin/b",
+                "usr/lib",
+                "usr/lib/c"
+            ]
         );
     }
 

@@ -34,7 +34,7 @@ fn push_blob(base: &str, blob: &Blob) -> Result<u64, Error> {
     let request = Request::new("PUT", &target)
         .header("Content-Type", "application/octet-stream")
         .body(&blob.bytes)
-        .limit(Duration::from_secs(120));
+        .limit(Duration::from_mins(2));
     expect("push a blob", &target, request.send()?, 201)?;
     Ok(blob.bytes.len() as u64)
 }

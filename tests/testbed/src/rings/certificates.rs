@@ -1,5 +1,6 @@
 //! Keys, certificates and tokens of one cluster, made anew for each bed.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -130,7 +131,7 @@ fn tokens(folder: &Path, identities: &[Identity]) -> Result<(), Error> {
     let mut list = String::new();
     for identity in identities {
         let token = random_token()?;
-        list.push_str(&format!("{token},{0},{0},\"{1}\"\n", identity.user, identity.groups));
+        let _ = writeln!(list, "{token},{0},{0},\"{1}\"", identity.user, identity.groups);
         write(
             &kubeconfig_path(folder, &identity.file),
             &kubeconfig(&folder.join("ca.crt"), &identity.user, &token),

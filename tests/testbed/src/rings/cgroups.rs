@@ -13,7 +13,7 @@ const NEEDED: &[&str] = &["cpu", "cpuset", "memory", "pids"];
 
 /// Which interface the kubelet will find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+enum Version {
     One,
     Two,
 }
@@ -26,12 +26,7 @@ struct Hierarchy {
     controllers: Vec<String>,
 }
 
-/// What the machine has; a v2 tree mounted beside v1 controllers (hybrid) counts as v1.
-pub(super) fn version() -> Version {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    version_of(&parse(&mounts))
-}
-
+/// A v2 tree mounted beside v1 controllers (hybrid) counts as v1.
 fn version_of(hierarchies: &[Hierarchy]) -> Version {
     let root_is_unified = hierarchies
         .iter()

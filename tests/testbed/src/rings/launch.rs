@@ -13,7 +13,7 @@ use crate::process::{ProcessId, spawn};
 use crate::state::{ComponentState, now};
 
 /// How long a component may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A component that was started and is not known to be ready.
 pub(crate) struct Launched<'a> {
@@ -80,11 +80,6 @@ fn start<'a>(
 }
 
 impl Launched<'_> {
-    /// The process.
-    pub(crate) fn process(&self) -> ProcessId {
-        self.process
-    }
-
     /// Waits until `is_ready`, and reports how long it took; a component that ended or never got ready is examined.
     pub(crate) fn wait_until(&self, mut is_ready: impl FnMut() -> bool) -> Result<(), Error> {
         let ready = wait_for(&self.label, PATIENCE, || {
@@ -100,6 +95,9 @@ impl Launched<'_> {
                 Err(self.failure("it ended").into())
             }
         });
+        if self.bed.is_stopping() {
+            return Err(Error::Stopping);
+        }
         match ready {
             Err(Error::Timeout { .. }) => Err(self.failure("it was not ready").into()),
             Err(error) => Err(error),

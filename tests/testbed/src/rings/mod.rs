@@ -5,12 +5,14 @@ mod cgroups;
 mod control_plane;
 mod launch;
 mod nodes;
+mod peers;
 mod registry;
 mod teardown;
 
 pub(crate) use launch::launch;
 pub use nodes::{Node, Traffic};
 pub(crate) use nodes::{node, nodes};
+pub use peers::PeerTraffic;
 pub(crate) use registry::REGISTRY_ADDRESS;
 pub(crate) use teardown::stop;
 
@@ -23,8 +25,6 @@ pub(crate) fn start(bed: &Bed, ring: Ring) -> Result<(), Error> {
         Ring::Registry => registry::start(bed),
         Ring::ControlPlane => control_plane::start(bed),
         Ring::Nodes => nodes::start(bed),
-        Ring::PeerToPeer => Err(Error::UnknownComponent {
-            name: "peer-to-peer".into(),
-        }),
+        Ring::PeerToPeer => peers::start(bed),
     }
 }

@@ -78,10 +78,9 @@ subjects:
 ";
 
 /// Waits until every node is Ready, and says of each when it is.
-pub(super) fn wait_until_ready(bed: &Bed, names: &[&str]) -> Result<(), Error> {
-    let started = Instant::now();
+pub(super) fn wait_until_ready(bed: &Bed, names: &[&str], started: Instant) -> Result<(), Error> {
     let mut ready = BTreeSet::new();
-    let all = wait_for("the nodes to be Ready", Duration::from_secs(120), || {
+    let all = wait_for("the nodes to be Ready", Duration::from_mins(2), || {
         if bed.is_stopping() {
             return Err(Error::Stopping);
         }

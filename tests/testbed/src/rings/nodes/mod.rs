@@ -8,6 +8,7 @@ mod runtime;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 use crate::bed::Bed;
 use crate::command::run;
@@ -168,6 +169,7 @@ pub(crate) fn nodes(state: &State) -> Vec<Node> {
 }
 
 pub(super) fn start(bed: &Bed) -> Result<(), Error> {
+    let started = Instant::now();
     debian::ensure(&["runc", "nftables"])?;
     runtime::push_pause_image(bed)?;
     runtime::link_programs(bed)?;
@@ -187,7 +189,7 @@ pub(super) fn start(bed: &Bed) -> Result<(), Error> {
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect::<Result<Vec<_>, _>>().and(dns)
     })?;
-    cluster::wait_until_ready(bed, &NODE_NAMES)
+    cluster::wait_until_ready(bed, &NODE_NAMES, started)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A node's namespaces, and the cable to the bridge.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,14 +64,14 @@ fn place_of(folder: &Path, own: &str) -> PathBuf {
 fn set_up(folder: &Path, ready: &Path) -> String {
     let mut script = String::from("set -e\nmount --make-rprivate /\n");
     for own in OWN_FOLDERS {
-        script.push_str(&format!("mount --bind '{}' {own}\n", place_of(folder, own).display()));
+        let _ = writeln!(script, "mount --bind '{}' {own}", place_of(folder, own).display());
     }
     // /run holds sockets, the runtime's state and the pods' network namespaces.
     script.push_str("mount -t tmpfs -o mode=755 tmpfs /run\nmkdir -p /run/lock\n");
     // Volumes that a driver mounts have to reach the kubelet and the pods.
     script.push_str("mount --make-rshared /\n");
     script.push_str("ip link set lo up\necho 1 > /proc/sys/net/ipv4/ip_forward\n");
-    script.push_str(&format!("touch '{}'\n", ready.display()));
+    let _ = writeln!(script, "touch '{}'", ready.display());
     script
 }
 
