@@ -1,6 +1,21 @@
 //! Packs a model from a hub as an OCI artifact, every byte checked.
 
+pub mod cli;
+pub mod content;
+pub mod error;
+pub mod gather;
 pub mod hashing;
+pub mod header;
+pub mod journal;
+pub mod licence;
+pub mod lock;
+pub mod packed;
+pub mod prepare;
+pub mod pull;
+pub mod push;
+pub mod report;
 pub mod selection;
 pub mod sources;
 pub mod text;
+
+pub use error::PackError;

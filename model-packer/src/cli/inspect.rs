@@ -1,0 +1,110 @@
+//! `model-packer inspect`.
+
+use std::fmt::Write as _;
+
+use model_facts::ModelFacts;
+use serde_json::json;
+
+use super::arguments::{Inspect, Output, Shared};
+use super::setup;
+use crate::error::PackError;
+use crate::packed::{Remote, content_of, kind_word, read_remote, size_of};
+use crate::text;
+
+pub(super) async fn run(command: &Inspect, shared: &Shared) -> Result<(), PackError> {
+    let reference = setup::reference(&command.reference)?;
+    let client = setup::client(shared, &reference)?;
+    let remote = read_remote(&client, &reference).await?;
+    match shared.output {
+        Output::Json => setup::print(&format!("{:#}", document(&remote))),
+        Output::Text => setup::print(&page(&remote)),
+    }
+    Ok(())
+}
+
+fn document(remote: &Remote) -> serde_json::Value {
+    let model = &remote.model;
+    let files = model.files.iter().map(|file| {
+        json!({"path": file.path, "kind": kind_word(file.kind), "size": size_of(file), "digest": content_of(file), "layer": file.digest,
+            "mediaType": file.media_type})
+    });
+    json!({
+        "reference": remote.reference.to_string(), "digest": model.digest, "source": model.source, "revision": model.revision,
+        "facts": model.facts, "weightsAbsent": model.weights_absent, "pieces": model.pieces, "twin": model.twin,
+        "config": model.config, "files": files.collect::<Vec<_>>(),
+    })
+}
+
+fn page(remote: &Remote) -> String {
+    let model = &remote.model;
+    let mut out = format!("{}\n", remote.reference);
+    let licenses = model
+        .config
+        .as_ref()
+        .map(|config| config.descriptor.licenses.join(" AND "))
+        .filter(|text| !text.is_empty());
+    let weights = model
+        .weights_absent
+        .then(|| "absent: facts and metadata only".to_owned());
+    let rows = [
+        ("model", model.facts.as_ref().map(facts_line)),
+        ("source", model.source.clone()),
+        ("commit", model.revision.clone()),
+        ("licence", licenses),
+        ("weights", weights),
+        ("pieces", model.pieces.as_ref().map(ToString::to_string)),
+        ("twin", model.twin.as_ref().map(ToString::to_string)),
+    ];
+    for (name, value) in rows {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{name:<8} {value}");
+        }
+    }
+    for unknown in model.facts.iter().flat_map(|facts| &facts.unknown) {
+        let _ = writeln!(out, "unknown  {}: {}", unknown.fact, unknown.missing);
+    }
+    let _ = writeln!(
+        out,
+        "files    {} ({})",
+        model.files.len(),
+        text::bytes(model.files.iter().map(size_of).sum())
+    );
+    for file in &model.files {
+        let digest = &content_of(file).hex()[..12];
+        let _ = writeln!(
+            out,
+            "  {:<52} {:>10}  {:<7} {digest}",
+            file.path.as_str(),
+            text::bytes(size_of(file)),
+            kind_word(file.kind)
+        );
+    }
+    out.trim_end().to_owned()
+}
+
+/// One line that an engineer would say about the model.
+pub(super) fn facts_line(facts: &ModelFacts) -> String {
+    let name = facts.architectures.first().or(facts.family.as_ref()).cloned();
+    let parameters = facts.parameters.map(count);
+    let quantization = facts
+        .quantization
+        .detail
+        .clone()
+        .or_else(|| facts.quantization.label.clone())
+        .or_else(|| facts.dtype.clone());
+    let weights = facts
+        .weight_bytes
+        .map(|bytes| format!("{} of weights", text::bytes(bytes)));
+    let context = facts.context_length.map(|tokens| format!("context {tokens}"));
+    let parts = [name, parameters, quantization, weights, context];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+fn count(parameters: u64) -> String {
+    match parameters {
+        0..1_000_000 => format!("{parameters} parameters"),
+        1_000_000..1_000_000_000 => format!("{:.0}M parameters", parameters as f64 / 1e6),
+        _ => format!("{:.1}B parameters", parameters as f64 / 1e9),
+    }
+}

@@ -1,0 +1,65 @@
+//! The command line: arguments in, library calls, text out.
+
+mod arguments;
+mod inspect;
+mod plan;
+mod pull;
+mod push;
+mod setup;
+mod verify;
+
+use std::process::ExitCode;
+
+pub use arguments::Arguments;
+use arguments::Command;
+
+use crate::error::PackError;
+
+/// The program's own log, on stderr: off unless `-vv` or `RUST_LOG` asks for it.
+pub fn start_log(arguments: &Arguments) {
+    let asked = std::env::var("RUST_LOG").ok();
+    let filter =
+        asked.or_else(|| (arguments.shared.verbose > 1).then(|| "model_packer=debug,registry=debug".to_owned()));
+    if let Some(filter) = filter {
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .init();
+    }
+}
+
+/// Runs a command; errors are printed here, once.
+pub async fn run(arguments: Arguments) -> ExitCode {
+    let outcome = match &arguments.command {
+        Command::Push(command) => push::run(command, &arguments.shared).await,
+        Command::Plan(command) => plan::run(command, &arguments.shared).await,
+        Command::Pull(command) => pull::run(command, &arguments.shared).await,
+        Command::Inspect(command) => inspect::run(command, &arguments.shared).await,
+        Command::Verify(command) => verify::run(command, &arguments.shared).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", text_of(&error));
+            ExitCode::from(if error.is_ours() { 2 } else { 1 })
+        }
+    }
+}
+
+/// The chain of causes on one line, and the hint below it.
+fn text_of(error: &PackError) -> String {
+    let mut text = format!("error: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let shown = inner.to_string();
+        // Some errors repeat their cause in their own words.
+        if !text.contains(&shown) {
+            text.push_str(": ");
+            text.push_str(&shown);
+        }
+        cause = inner.source();
+    }
+    error
+        .hint()
+        .map_or_else(|| text.clone(), |hint| format!("{text}\n hint: {hint}"))
+}

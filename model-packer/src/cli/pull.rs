@@ -1,0 +1,55 @@
+//! `model-packer pull`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::arguments::{Output, Pull, Shared};
+use super::setup;
+use crate::error::PackError;
+use crate::packed::read_remote;
+use crate::pull::{PullSettings, pull};
+use crate::report::Event;
+use crate::text;
+
+pub(super) async fn run(command: &Pull, shared: &Shared) -> Result<(), PackError> {
+    let started = Instant::now();
+    let reference = setup::reference(&command.reference)?;
+    let reporter = setup::reporter(shared);
+    let client = setup::client(shared, &reference)?;
+    reporter.tell(&Event::Phase {
+        what: format!("reading {reference}"),
+    });
+    let remote = read_remote(&client, &reference).await?;
+    if remote.model.weights_absent {
+        let text = "the artifact holds facts and metadata only, no weights".into();
+        reporter.tell(&Event::Warning { text });
+    }
+    let settings = PullSettings {
+        client,
+        folder: command.folder.clone(),
+        jobs: usize::from(shared.jobs),
+        reporter: Arc::clone(&reporter),
+    };
+    let outcome = pull(&remote, &settings).await;
+    reporter.close();
+    let summary = outcome?;
+    if shared.output == Output::Json {
+        let mut value = serde_json::to_value(&summary).unwrap_or_default();
+        value["event"] = "summary".into();
+        value["digest"] = remote.model.digest.as_str().into();
+        setup::print(&value.to_string());
+        return Ok(());
+    }
+    let elapsed = started.elapsed();
+    let line = format!(
+        "{} files proven: {} fetched in {} ({}), {} there already",
+        summary.files,
+        text::bytes(summary.fetched),
+        text::duration(elapsed),
+        text::rate(summary.fetched, elapsed),
+        text::bytes(summary.present),
+    );
+    setup::say(shared, &line);
+    setup::print(&command.folder.display().to_string());
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! `model-packer push`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use artifact::ModelPackage;
+
+use super::arguments::{Output, Push, Shared};
+use super::setup;
+use crate::error::PackError;
+use crate::gather::Gathered;
+use crate::journal::write_whole;
+use crate::prepare::prepare;
+use crate::push::{PushSettings, PushSummary, push};
+use crate::report::{Event, Reporter};
+use crate::text;
+
+pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError> {
+    let started = Instant::now();
+    let target = setup::reference(&command.target)?;
+    if target.digest().is_some() {
+        return Err(PackError::No("a push goes to a tag: leave the digest out".into()));
+    }
+    let reporter = setup::reporter(shared);
+    let settings = PushSettings {
+        client: setup::client(shared, &target)?,
+        target,
+        jobs: usize::from(shared.jobs),
+        mount_from: command.mount_from.clone(),
+        journal: setup::journal(shared, &reporter),
+        reporter: Arc::clone(&reporter),
+    };
+    // A registry that does not answer should be known before a hub is read.
+    settings.client.ping(&settings.target).await?;
+    let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
+    tell_choice(&gathered, &reporter);
+    let prepared = prepare(
+        &gathered,
+        &setup::wishes(&command.choice)?,
+        &setup::options(&command.choice)?,
+    )
+    .await?;
+    reporter.tell(&Event::Phase {
+        what: format!("pushing to {}", settings.target),
+    });
+    let outcome = push(&prepared, &settings).await;
+    reporter.close();
+    let summary = outcome?;
+    if let Some(file) = &command.write_lock {
+        let lock = prepared
+            .package
+            .lock
+            .as_ref()
+            .map(artifact::SourceLock::to_bytes)
+            .unwrap_or_default();
+        write_whole(file, &lock)?;
+    }
+    show(&summary, &prepared.package, shared, started.elapsed());
+    Ok(())
+}
+
+fn tell_choice(gathered: &Gathered, reporter: &Reporter) {
+    let (taken, left) = (&gathered.selection.taken, &gathered.selection.left);
+    let commit = gathered
+        .snapshot
+        .commit
+        .as_ref()
+        .map(|commit| format!(" at commit {commit}"))
+        .unwrap_or_default();
+    reporter.tell(&Event::Phase {
+        what: format!(
+            "{}{commit}: {} files taken, {} left out",
+            gathered.snapshot.name(),
+            taken.len(),
+            left.len()
+        ),
+    });
+    for file in left {
+        reporter.tell(&Event::Detail {
+            text: format!("left out {}: {}", file.path, file.reason),
+        });
+    }
+}
+
+fn show(summary: &PushSummary, package: &ModelPackage, shared: &Shared, elapsed: std::time::Duration) {
+    if shared.output == Output::Json {
+        let mut value = serde_json::to_value(summary).unwrap_or_default();
+        value["event"] = "summary".into();
+        value["seconds"] = elapsed.as_secs_f64().into();
+        setup::print(&value.to_string());
+        return;
+    }
+    setup::say(shared, &summary_text(summary, package, elapsed));
+    setup::print(&summary.reference);
+}
+
+fn summary_text(summary: &PushSummary, package: &ModelPackage, elapsed: std::time::Duration) -> String {
+    let facts = package
+        .facts
+        .as_ref()
+        .map(|facts| format!("{}\n", crate::cli::inspect::facts_line(facts)))
+        .unwrap_or_default();
+    let absent = if package.weights_absent {
+        "weights  not packed (facts only)\n"
+    } else {
+        ""
+    };
+    let image = summary
+        .image
+        .as_ref()
+        .map(|image| format!("image    {image} (mountable)\n"))
+        .unwrap_or_default();
+    let state = if summary.unchanged {
+        " (the tag was there already)"
+    } else {
+        ""
+    };
+    format!(
+        "{facts}{absent}{image}sent     {} in {} ({}), {} there already, {} mounted\ndigest   {}{state}\nnext     model-packer inspect {}",
+        text::bytes(summary.sent),
+        text::duration(elapsed),
+        text::rate(summary.sent, elapsed),
+        text::bytes(summary.present),
+        text::bytes(summary.mounted),
+        summary.digest,
+        summary.reference,
+    )
+}

@@ -1,0 +1,174 @@
+//! From arguments and environment to clients, settings and a reporter.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use artifact::{Layout, SourceLock};
+use registry::{Client, ClientConfig, Credentials, Reference};
+
+use super::arguments::{Choice, LayoutName, Output, Shared};
+use crate::error::PackError;
+use crate::gather::{Gathered, gather};
+use crate::journal::Journal;
+use crate::prepare::PackOptions;
+use crate::report::{Bars, JsonLines, Lines, Reporter, Silence};
+use crate::selection::{Format, Patterns, Wishes};
+use crate::sources::{HubSettings, SourceAddress, connect};
+
+/// A variable of the environment.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+pub(super) fn reporter(shared: &Shared) -> Reporter {
+    match shared.output {
+        Output::Json => Arc::new(JsonLines),
+        Output::Text if shared.quiet => Arc::new(Silence),
+        Output::Text if std::io::stderr().is_terminal() => Arc::new(Bars::new(shared.verbose > 0)),
+        Output::Text => Arc::new(Lines::new(shared.verbose > 0)),
+    }
+}
+
+pub(super) fn hub_settings(shared: &Shared) -> Result<HubSettings, PackError> {
+    let mut settings = HubSettings::from_environment(&variable)?;
+    if let Some(endpoint) = &shared.hf_endpoint {
+        settings = settings.with_hugging_face(endpoint)?;
+    }
+    if let Some(endpoint) = &shared.ms_endpoint {
+        settings = settings.with_model_scope(endpoint)?;
+    }
+    if let Some(file) = &shared.ca_file {
+        settings = settings.with_certificates(file.clone());
+    }
+    Ok(settings)
+}
+
+pub(super) fn reference(text: &str) -> Result<Reference, PackError> {
+    Ok(text.parse::<Reference>()?)
+}
+
+pub(super) fn client(shared: &Shared, reference: &Reference) -> Result<Client, PackError> {
+    let extra_roots = shared.ca_file.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    Ok(Client::new(ClientConfig {
+        plain_http: if shared.plain_http {
+            vec![reference.registry().to_owned()]
+        } else {
+            Vec::new()
+        },
+        credentials: Credentials::from_environment(),
+        user_agent: concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")).to_owned(),
+        extra_roots,
+        ..ClientConfig::default()
+    })?)
+}
+
+/// No place to keep it is no reason to stop, but worth saying.
+pub(super) fn journal(shared: &Shared, reporter: &Reporter) -> Option<Arc<Journal>> {
+    let folder = shared.state.clone().or_else(|| Journal::default_folder(&variable));
+    let opened = folder.map(|folder| Journal::open(&folder));
+    let problem = match opened {
+        Some(Ok(journal)) => return Some(Arc::new(journal)),
+        Some(Err(error)) => format!("{error}"),
+        None => "neither --state nor HOME is set".into(),
+    };
+    reporter.tell(&crate::report::Event::Warning {
+        text: format!("a killed push cannot be resumed: {problem}"),
+    });
+    None
+}
+
+pub(super) fn wishes(choice: &Choice) -> Result<Wishes, PackError> {
+    Ok(Wishes {
+        include: Patterns::new(&choice.include)?,
+        exclude: Patterns::new(&choice.exclude)?,
+        quant: choice.quant.clone(),
+        variant: choice.variant.clone(),
+        format: choice.format.as_deref().and_then(Format::from_word),
+        allow_remote_code: choice.allow_remote_code,
+    })
+}
+
+pub(super) fn options(choice: &Choice) -> Result<PackOptions, PackError> {
+    let created = variable("SOURCE_DATE_EPOCH")
+        .map(|text| text.trim().parse::<i64>())
+        .transpose();
+    let created =
+        created.map_err(|error| PackError::No(format!("SOURCE_DATE_EPOCH is no number of seconds: {error}")))?;
+    Ok(PackOptions {
+        layout: match choice.layout {
+            LayoutName::Raw => Layout::Raw,
+            LayoutName::Tar => Layout::Tar,
+        },
+        facts_only: choice.facts_only,
+        require_hash: choice.require_hash,
+        created,
+        omit_artifact_type: choice.omit_artifact_type,
+    })
+}
+
+/// Lists, chooses and derives; with a lock, refuses what moved before anything else is done.
+pub(super) async fn gather_source(
+    source: &str,
+    choice: &Choice,
+    shared: &Shared,
+    reporter: &Reporter,
+) -> Result<Gathered, PackError> {
+    let mut address: SourceAddress = source.parse()?;
+    let lock = choice.locked.as_deref().map(read_lock).transpose()?;
+    if let Some(lock) = &lock {
+        pin(&mut address, lock);
+    }
+    reporter.tell(&crate::report::Event::Phase {
+        what: format!("reading {address}"),
+    });
+    let gathered = gather(connect(&address, &hub_settings(shared)?)?, &wishes(choice)?).await?;
+    if let Some(lock) = &lock {
+        let moved = crate::lock::moved(lock, &gathered);
+        if !moved.is_empty() {
+            return Err(PackError::Moved(moved));
+        }
+    }
+    for text in &gathered.selection.warnings {
+        reporter.tell(&crate::report::Event::Warning { text: text.clone() });
+    }
+    Ok(gathered)
+}
+
+/// A locked commit is what is asked for, where the hub knows commits and the user named no revision.
+fn pin(address: &mut SourceAddress, lock: &SourceLock) {
+    if let SourceAddress::HuggingFace { revision, .. } = address
+        && revision.is_none()
+    {
+        revision.clone_from(&lock.commit);
+    }
+}
+
+fn read_lock(file: &Path) -> Result<SourceLock, PackError> {
+    let bytes = read(file)?;
+    SourceLock::from_bytes(&bytes).map_err(|source| PackError::Lock {
+        place: file.display().to_string(),
+        source,
+    })
+}
+
+pub(super) fn read(file: &Path) -> Result<Vec<u8>, PackError> {
+    std::fs::read(file).map_err(|source| PackError::File {
+        step: "read",
+        path: file.to_owned(),
+        source,
+    })
+}
+
+/// Data for whoever reads stdout. A reader that went away wants no more.
+pub(super) fn print(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Talk.
+pub(super) fn say(shared: &Shared, text: &str) {
+    if !shared.quiet {
+        eprintln!("{text}");
+    }
+}

@@ -1,0 +1,211 @@
+//! The bytes of a layer on their way into a registry: hashed once while they pass, the last piece held back until the hash
+//! is right, and ready to go on anywhere after a failure.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use artifact::Digest;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use registry::{BlobSource, SourceStream};
+
+use crate::hashing::Sha256Hasher;
+use crate::sources::{ByteStream, FileReader, SourceError};
+
+/// The state of the hash is kept each time this many bytes have passed, so that a resume hashes at most that much again.
+pub(crate) const CHECKPOINT: u64 = 4 << 20;
+
+/// A hash on its way: how far, and its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Bytes that went in.
+    pub offset: u64,
+    /// State of the hasher.
+    pub state: Vec<u8>,
+}
+
+/// A file of a source as a blob.
+#[derive(Clone)]
+pub struct HashedFile {
+    reader: FileReader,
+    head: Bytes,
+    tail: u64,
+    digest: Digest,
+    checkpoints: Arc<Mutex<BTreeMap<u64, Sha256Hasher>>>,
+}
+
+impl HashedFile {
+    /// The file itself; `digest` is what it must have.
+    pub fn new(reader: FileReader, digest: Digest) -> Self {
+        Self::wrapped(reader, Bytes::new(), 0, digest)
+    }
+
+    /// The file with bytes before it and zeros after it: a tar layer.
+    pub fn wrapped(reader: FileReader, head: Bytes, tail: u64, digest: Digest) -> Self {
+        let checkpoints = Arc::new(Mutex::new(BTreeMap::from([(0, Sha256Hasher::default())])));
+        Self {
+            reader,
+            head,
+            tail,
+            digest,
+            checkpoints,
+        }
+    }
+
+    /// Bytes of the layer.
+    pub fn size(&self) -> u64 {
+        self.head.len() as u64 + self.reader.file().size + self.tail
+    }
+
+    /// Takes up the hash of an earlier process.
+    pub fn restore(&self, checkpoint: &Checkpoint) {
+        let hasher = Sha256Hasher::restore(&checkpoint.state, checkpoint.offset);
+        if let (Some(hasher), Ok(mut checkpoints)) = (hasher, self.checkpoints.lock()) {
+            checkpoints.insert(checkpoint.offset, hasher);
+        }
+    }
+
+    /// The last state at or before this offset.
+    pub fn checkpoint(&self, offset: u64) -> Checkpoint {
+        let hasher = self.hasher_before(offset);
+        Checkpoint {
+            offset: hasher.bytes(),
+            state: hasher.save(),
+        }
+    }
+
+    fn hasher_before(&self, offset: u64) -> Sha256Hasher {
+        let checkpoints = self.checkpoints.lock().ok();
+        checkpoints
+            .and_then(|known| known.range(..=offset).next_back().map(|(_, hasher)| hasher.clone()))
+            .unwrap_or_default()
+    }
+
+    /// The layer's bytes from here to the end.
+    fn raw(&self, start: u64) -> ByteStream {
+        let head_length = self.head.len() as u64;
+        let file_end = head_length + self.reader.file().size;
+        let head = usize::try_from(start.min(head_length)).map_or(Bytes::new(), |at| self.head.slice(at..));
+        let file_start = start.clamp(head_length, file_end) - head_length;
+        let file = self.reader.stream(file_start..self.reader.file().size);
+        let zeros = (self.size() - start.max(file_end)).min(self.tail);
+        let zeros = Bytes::from(vec![0; usize::try_from(zeros).unwrap_or(0)]);
+        let parts = |bytes: Bytes| futures::stream::iter((!bytes.is_empty()).then_some(Ok::<_, SourceError>(bytes)));
+        parts(head).chain(file).chain(parts(zeros)).boxed()
+    }
+}
+
+impl BlobSource for HashedFile {
+    fn open(&self, offset: u64) -> BoxFuture<'_, io::Result<SourceStream>> {
+        let hasher = self.hasher_before(offset);
+        let raw = self.raw(hasher.bytes());
+        let state = Hashing {
+            file: self.clone(),
+            hasher,
+            skip_to: offset,
+            raw,
+            held: None,
+            proven: false,
+        };
+        let stream = futures::stream::try_unfold(state, |mut state| async move {
+            let chunk = state.next().await?;
+            Ok(chunk.map(|chunk| (chunk, state)))
+        });
+        std::future::ready(Ok(stream.boxed())).boxed()
+    }
+}
+
+/// The stream: one piece behind, so that the last one goes out only when the hash is right.
+struct Hashing {
+    file: HashedFile,
+    hasher: Sha256Hasher,
+    skip_to: u64,
+    raw: ByteStream,
+    held: Option<Bytes>,
+    proven: bool,
+}
+
+impl Hashing {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            let Some(chunk) = self.raw.try_next().await.map_err(io::Error::other)? else {
+                self.prove()?;
+                return Ok(self.held.take());
+            };
+            let start = self.hasher.bytes();
+            self.take(&chunk);
+            let skipped = usize::try_from(self.skip_to.saturating_sub(start))
+                .unwrap_or(usize::MAX)
+                .min(chunk.len());
+            if skipped == chunk.len() {
+                continue;
+            }
+            if let Some(before) = self.held.replace(chunk.slice(skipped..)) {
+                return Ok(Some(before));
+            }
+        }
+    }
+
+    /// Hashes the chunk, and keeps the state wherever it crosses a checkpoint.
+    fn take(&mut self, chunk: &Bytes) {
+        let mut rest = chunk.clone();
+        while !rest.is_empty() {
+            let to_checkpoint = CHECKPOINT - self.hasher.bytes() % CHECKPOINT;
+            let piece = rest.split_to(usize::try_from(to_checkpoint).unwrap_or(usize::MAX).min(rest.len()));
+            self.hasher.update(&piece);
+            if self.hasher.bytes().is_multiple_of(CHECKPOINT)
+                && let Ok(mut checkpoints) = self.file.checkpoints.lock()
+            {
+                checkpoints.insert(self.hasher.bytes(), self.hasher.clone());
+            }
+        }
+    }
+
+    fn prove(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.proven, true) {
+            return Ok(());
+        }
+        let found = std::mem::take(&mut self.hasher).finish();
+        if found == self.file.digest {
+            return Ok(());
+        }
+        self.held = None;
+        // A wrong prefix must not be gone on from.
+        if let Ok(mut checkpoints) = self.file.checkpoints.lock() {
+            checkpoints.retain(|offset, _| *offset == 0);
+        }
+        let path = self.file.reader.file().path.clone();
+        let error = SourceError::Mismatch {
+            path,
+            expected: self.file.digest.to_string(),
+            found: found.to_string(),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+/// The digest of a file and, with `head` and `tail`, of the tar layer around it: one pass, nothing kept.
+pub async fn hash_file(
+    reader: &FileReader,
+    head: Option<(&[u8], u64)>,
+) -> Result<(Digest, Option<Digest>), SourceError> {
+    let mut plain = Sha256Hasher::default();
+    let mut layer = head.map(|(head, _)| {
+        let mut hasher = Sha256Hasher::default();
+        hasher.update(head);
+        hasher
+    });
+    let mut stream = reader.stream(0..reader.file().size);
+    while let Some(chunk) = stream.try_next().await? {
+        plain.update(&chunk);
+        if let Some(layer) = &mut layer {
+            layer.update(&chunk);
+        }
+    }
+    if let (Some(layer), Some((_, tail))) = (&mut layer, head) {
+        layer.update(&vec![0; usize::try_from(tail).unwrap_or(0)]);
+    }
+    Ok((plain.finish(), layer.map(Sha256Hasher::finish)))
+}

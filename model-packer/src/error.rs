@@ -1,0 +1,151 @@
+//! What goes wrong while packing, with the hint of whoever knows best.
+
+use std::path::PathBuf;
+
+use artifact::{BuildError, Digest, ReadError};
+use model_facts::{FactsError, GgufError, SafetensorsError};
+
+use crate::selection::{PatternError, SelectionError};
+use crate::sources::{AddressError, SettingsError, SourceError};
+
+/// Packing, pushing, pulling or verifying failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackError {
+    /// The source is written wrongly.
+    #[error("the source cannot be used")]
+    Address(#[from] AddressError),
+    /// The environment or a flag is written wrongly.
+    #[error("the settings cannot be used")]
+    Settings(#[from] SettingsError),
+    /// A pattern is written wrongly.
+    #[error("a pattern cannot be used")]
+    Pattern(#[from] PatternError),
+    /// The source cannot be read.
+    #[error("cannot read the source")]
+    Source(#[from] SourceError),
+    /// No set of files is right.
+    #[error("no files can be chosen")]
+    Selection(#[from] SelectionError),
+    /// The small files do not describe a model.
+    #[error("the model's facts cannot be derived")]
+    Facts(#[from] FactsError),
+    /// A weight file is not what its name says.
+    #[error("{path} has no usable safetensors header")]
+    Safetensors {
+        /// Path.
+        path: String,
+        /// Cause.
+        #[source]
+        source: SafetensorsError,
+    },
+    /// A weight file is not what its name says.
+    #[error("{path} has no usable GGUF header")]
+    Gguf {
+        /// Path.
+        path: String,
+        /// Cause.
+        #[source]
+        source: GgufError,
+    },
+    /// A weight file is the text that stands for it in git.
+    #[error("{0} is a Git LFS pointer, not the weights themselves")]
+    Pointer(String),
+    /// The header is longer than anything that is read.
+    #[error("the header of {path} has more than {limit} bytes")]
+    HeaderTooLong {
+        /// Path.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// Nobody vouches for a file, and the user insists on it.
+    #[error("the hub offers no hash for {}", .0.join(", "))]
+    Unverified(Vec<String>),
+    /// The source is not what the lock says.
+    #[error("the source is not what the lock holds: {}", .0.join("; "))]
+    Moved(Vec<String>),
+    /// The source lock cannot be read.
+    #[error("{place} is no source lock")]
+    Lock {
+        /// File or artifact.
+        place: String,
+        /// Cause.
+        #[source]
+        source: artifact::LockError,
+    },
+    /// No manifest can be made.
+    #[error("no manifest can be made")]
+    Build(#[from] BuildError),
+    /// The reference is written wrongly.
+    #[error("the reference cannot be used")]
+    Reference(#[from] registry::ReferenceError),
+    /// The registry.
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    /// The manifest is no model.
+    #[error("{reference} is no packed model")]
+    Read {
+        /// Reference.
+        reference: String,
+        /// Cause.
+        #[source]
+        source: ReadError,
+    },
+    /// Bytes with another digest than promised.
+    #[error("{what} has digest {found}, expected is {expected}")]
+    WrongDigest {
+        /// What it is.
+        what: String,
+        /// Promised.
+        expected: Digest,
+        /// Found.
+        found: Digest,
+    },
+    /// A local file cannot be read or written.
+    #[error("cannot {step} {}", path.display())]
+    File {
+        /// Reading, writing, ...
+        step: &'static str,
+        /// Path.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The answer is no.
+    #[error("{0}")]
+    No(String),
+    /// A mistake of this program.
+    #[error("a mistake of this program: {0}")]
+    Internal(String),
+}
+
+impl PackError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Address(error) => Some(error.hint().to_owned()),
+            Self::Source(error) => error.hint(),
+            Self::Selection(error) => Some(error.hint()),
+            Self::Facts(error) => Some(error.hint().to_owned()),
+            Self::Safetensors { source, .. } => Some(source.hint().to_owned()),
+            Self::Gguf { source, .. } => Some(source.hint().to_owned()),
+            Self::Pointer(_) => Some("fetch the real files with `git lfs pull`, or pack from the hub itself".into()),
+            Self::Unverified(_) => Some("leave --require-hash out to pack them with the mark \"unverified\"".into()),
+            Self::Moved(_) => {
+                Some("leave --locked out to pack what is there now, or pin the commit of the lock".into())
+            }
+            Self::Build(error) => error.hint().map(str::to_owned),
+            Self::Reference(error) => error.hint(),
+            Self::Registry(error) => error.hint(),
+            Self::Read { source, .. } => source.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+
+    /// Whether it is this program's fault.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::Internal(_))
+    }
+}

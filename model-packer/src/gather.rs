@@ -1,0 +1,190 @@
+//! Everything that is known before the first byte of a weight moves: the listing, the choice, the small files, the facts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use model_facts::{ModelFacts, ModelFiles};
+
+use crate::error::PackError;
+use crate::header::{Header, read_header};
+use crate::selection::{Selection, Texts, Wishes, select, wanted_texts};
+use crate::sources::{FileReader, HubHash, ListedFile, ModelSource, Snapshot, read_small};
+
+/// Small files that are read at the same time: hubs count requests.
+const SMALL_AT_ONCE: usize = 4;
+/// A file of this size may be held in memory until it is pushed; larger ones are read again.
+const KEPT_FILE: u64 = 1 << 20;
+/// All files that are held together.
+const KEPT_TOTAL: u64 = 16 << 20;
+
+/// A source, read as far as a decision needs it.
+pub struct Gathered {
+    /// The listing at one commit.
+    pub snapshot: Arc<Snapshot>,
+    /// What goes in and what stays out.
+    pub selection: Selection,
+    /// What the bytes say about the model.
+    pub facts: Option<ModelFacts>,
+    /// Small files that were read and proven, by path.
+    pub contents: BTreeMap<String, Bytes>,
+    /// Headers of the chosen weights, by path.
+    pub headers: BTreeMap<String, Header>,
+    source: Arc<dyn ModelSource>,
+}
+
+impl Gathered {
+    /// A reader of one of the files.
+    pub fn reader(&self, file: &ListedFile) -> FileReader {
+        FileReader::new(Arc::clone(&self.source), Arc::clone(&self.snapshot), file.clone())
+    }
+
+    /// The listed file behind a path that was chosen from the listing.
+    pub fn listed(&self, path: &str) -> Result<&ListedFile, PackError> {
+        self.snapshot
+            .file(path)
+            .ok_or_else(|| PackError::Internal(format!("{path} was chosen and is not listed")))
+    }
+}
+
+/// Lists, chooses, and derives the facts. Reads small files and the headers of the weights, nothing else.
+pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gathered, PackError> {
+    let snapshot = Arc::new(source.snapshot().await?);
+    let mut contents = BTreeMap::new();
+    let wanted: Vec<ListedFile> = wanted_texts(&snapshot.files).into_iter().cloned().collect();
+    read_all(&source, &snapshot, wanted, &mut contents).await?;
+    let selection = select(&snapshot.files, &texts_of(&contents), wishes)?;
+    let mut gathered = Gathered {
+        snapshot,
+        selection,
+        facts: None,
+        contents,
+        headers: BTreeMap::new(),
+        source,
+    };
+    gathered.read_side_files().await?;
+    gathered.read_headers().await?;
+    gathered.facts = gathered.derive()?;
+    gathered.drop_large();
+    Ok(gathered)
+}
+
+fn texts_of(contents: &BTreeMap<String, Bytes>) -> Texts {
+    contents
+        .iter()
+        .map(|(path, bytes)| (path.clone(), String::from_utf8_lossy(bytes).into_owned()))
+        .collect()
+}
+
+async fn read_all(
+    source: &Arc<dyn ModelSource>,
+    snapshot: &Arc<Snapshot>,
+    files: Vec<ListedFile>,
+    contents: &mut BTreeMap<String, Bytes>,
+) -> Result<(), PackError> {
+    let reads = files.into_iter().map(|file| {
+        let reader = FileReader::new(Arc::clone(source), Arc::clone(snapshot), file.clone());
+        async move { Ok::<_, PackError>((file.path, Bytes::from(read_small(&reader).await?))) }
+    });
+    let read: Vec<_> = futures::stream::iter(reads)
+        .buffer_unordered(SMALL_AT_ONCE)
+        .try_collect()
+        .await?;
+    contents.extend(read);
+    Ok(())
+}
+
+impl Gathered {
+    /// The chosen files whose text holds facts, and those whose SHA-256 nobody publishes.
+    async fn read_side_files(&mut self) -> Result<(), PackError> {
+        let mut wanted = Vec::new();
+        for taken in &self.selection.taken {
+            let file = self.listed(taken.path.as_str())?;
+            let fact = ModelFiles::wants(taken.path.as_str()) || file.path == "README.md";
+            let unknown = file.hash.sha256().is_none() && file.size <= KEPT_FILE && self.snapshot.hub != "file";
+            if (fact || unknown) && file.size <= model_facts_limit() && !self.contents.contains_key(&file.path) {
+                wanted.push(file.clone());
+            }
+        }
+        let (source, snapshot) = (Arc::clone(&self.source), Arc::clone(&self.snapshot));
+        read_all(&source, &snapshot, wanted, &mut self.contents).await
+    }
+
+    async fn read_headers(&mut self) -> Result<(), PackError> {
+        let weights = self
+            .selection
+            .taken
+            .iter()
+            .filter(|taken| taken.kind == artifact::FileKind::Weight);
+        let files: Vec<ListedFile> = weights
+            .map(|taken| self.listed(taken.path.as_str()).cloned())
+            .collect::<Result<_, _>>()?;
+        let reads = files.into_iter().map(|file| {
+            let reader = self.reader(&file);
+            async move { Ok::<_, PackError>((file.path.clone(), read_header(&reader).await?)) }
+        });
+        let headers: Vec<_> = futures::stream::iter(reads)
+            .buffer_unordered(SMALL_AT_ONCE)
+            .try_collect()
+            .await?;
+        self.headers = headers.into_iter().collect();
+        Ok(())
+    }
+
+    /// No facts are no error for a set of files that is no model by itself, such as a component of a pipeline.
+    fn derive(&self) -> Result<Option<ModelFacts>, PackError> {
+        let text = |path: &str| {
+            self.contents
+                .get(path)
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let chosen = self.selection.taken.iter().map(|taken| taken.path.as_str());
+        let mut input = ModelFiles {
+            config: text("config.json").filter(|_| self.is_taken("config.json")),
+            texts: chosen
+                .filter(|path| *path != "config.json" && ModelFiles::wants(path))
+                .filter_map(|path| Some((path.to_owned(), text(path)?)))
+                .collect(),
+            checkpoint: self.snapshot.id.clone(),
+            ..ModelFiles::default()
+        };
+        for header in self.headers.values() {
+            match header {
+                Header::Safetensors(header) => input.safetensors.push(header.clone()),
+                Header::Gguf(header) => input.gguf.push(header.clone()),
+                Header::Other => {}
+            }
+        }
+        match model_facts::derive(&input) {
+            Ok(facts) => Ok(Some(facts)),
+            Err(model_facts::FactsError::NothingToRead) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_taken(&self, path: &str) -> bool {
+        self.selection.taken.iter().any(|taken| taken.path.as_str() == path)
+    }
+
+    /// Facts are derived now; what is too large to keep is read again when it is pushed.
+    fn drop_large(&mut self) {
+        let mut total = 0;
+        self.contents.retain(|_, bytes| {
+            let size = bytes.len() as u64;
+            let keep = size <= KEPT_FILE && total + size <= KEPT_TOTAL;
+            total += if keep { size } else { 0 };
+            keep
+        });
+    }
+}
+
+/// Side files above this size hold no facts.
+const fn model_facts_limit() -> u64 {
+    32 << 20
+}
+
+/// Whether the hub vouches for the content.
+pub(crate) fn is_vouched(file: &ListedFile) -> bool {
+    file.hash != HubHash::Unknown
+}

@@ -1,0 +1,343 @@
+//! From a registry to a folder: parallel ranges, one hash in order, a name only for what is proven.
+
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use artifact::{Digest, Encoding, FilePath, PackedFile};
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt as _, TryStreamExt as _};
+use registry::{Client, Reference};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::PackError;
+use crate::hashing::Sha256Hasher;
+use crate::packed::{Remote, content_of, size_of};
+use crate::report::{Arrival, Event, Reporter};
+
+/// A part of a file: one request.
+const PART: u64 = 4 << 20;
+/// Parts in memory, over all files.
+const PARTS_IN_MEMORY: usize = 8;
+/// Parts of one file at the same time.
+const PARTS_OF_A_FILE: usize = 4;
+/// Tries of one part, and of one whole file whose hash is wrong.
+const TRIES: usize = 3;
+/// Unfinished files; the name says whose they are.
+const PARTIAL: &str = ".plimsoll-partial";
+
+/// How to pull.
+#[derive(Clone)]
+pub struct PullSettings {
+    /// The registry client.
+    pub client: Client,
+    /// The folder.
+    pub folder: PathBuf,
+    /// Files at the same time.
+    pub jobs: usize,
+    /// Who is told.
+    pub reporter: Reporter,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PullSummary {
+    /// Files of the model.
+    pub files: usize,
+    /// Bytes that came over the network.
+    pub fetched: u64,
+    /// Bytes that were there and right.
+    pub present: u64,
+}
+
+/// Brings all files of the model into the folder.
+pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummary, PackError> {
+    let files = &remote.model.files;
+    if let Some(file) = files.iter().find(|file| is_opaque(file)) {
+        return Err(PackError::No(format!(
+            "{} lies in a layer of type {}, which is not unpacked here",
+            file.path, file.media_type
+        )));
+    }
+    make_folder(&settings.folder.join(PARTIAL))?;
+    let bytes = files.iter().map(size_of).sum();
+    settings.reporter.tell(&Event::Planned {
+        files: files.len(),
+        bytes,
+    });
+    let budget = Arc::new(Semaphore::new(PARTS_IN_MEMORY));
+    let mut order: Vec<&PackedFile> = files.iter().collect();
+    order.sort_by_key(|file| std::cmp::Reverse(size_of(file)));
+    let pulls = order.into_iter().map(|file| {
+        let fetch = Fetch {
+            settings,
+            reference: &remote.reference,
+            file,
+            budget: Arc::clone(&budget),
+        };
+        async move { fetch.run().await }
+    });
+    let arrivals: Vec<(u64, Arrival)> = futures::stream::iter(pulls)
+        .buffer_unordered(settings.jobs.max(1))
+        .try_collect()
+        .await?;
+    // Empty again when everything is in its place; anything else in it belongs to another run.
+    let _ = std::fs::remove_dir(settings.folder.join(PARTIAL));
+    let mut summary = PullSummary {
+        files: files.len(),
+        ..PullSummary::default()
+    };
+    for (size, arrival) in arrivals {
+        match arrival {
+            Arrival::Fetched(fetched) => summary.fetched += fetched,
+            _ => summary.present += size,
+        }
+    }
+    Ok(summary)
+}
+
+/// A tar without a recorded payload, or something compressed.
+fn is_opaque(file: &PackedFile) -> bool {
+    file.encoding == Encoding::Compressed || (file.encoding == Encoding::Tar && file.payload.is_none())
+}
+
+struct Fetch<'a> {
+    settings: &'a PullSettings,
+    reference: &'a Reference,
+    file: &'a PackedFile,
+    budget: Arc<Semaphore>,
+}
+
+impl Fetch<'_> {
+    async fn run(&self) -> Result<(u64, Arrival), PackError> {
+        let place = place_of(&self.settings.folder, &self.file.path)?;
+        let (size, digest) = (size_of(self.file), content_of(self.file).clone());
+        if has_content(&place, size, &digest).await? {
+            return Ok((size, self.finished(Arrival::Reused)));
+        }
+        let partial = self.settings.folder.join(PARTIAL).join(digest.hex());
+        let mut tries = 0;
+        loop {
+            let (found, fetched) = self.fetch(&partial, size).await?;
+            if found == digest {
+                settle(&partial, &place)?;
+                return Ok((size, self.finished(Arrival::Fetched(fetched))));
+            }
+            remove(&partial)?;
+            tries += 1;
+            if tries == TRIES {
+                return Err(PackError::WrongDigest {
+                    what: self.file.path.to_string(),
+                    expected: digest,
+                    found,
+                });
+            }
+            let text = format!("{} came with digest {found}; fetching it again", self.file.path);
+            self.settings.reporter.tell(&Event::Warning { text });
+        }
+    }
+
+    fn finished(&self, arrival: Arrival) -> Arrival {
+        self.settings.reporter.tell(&Event::Finished {
+            path: self.file.path.to_string(),
+            digest: content_of(self.file).to_string(),
+            size: size_of(self.file),
+            arrival: arrival.clone(),
+        });
+        arrival
+    }
+
+    /// Goes on behind what an earlier run left, which is hashed again; returns the digest and the bytes that came.
+    async fn fetch(&self, partial: &Path, size: u64) -> Result<(Digest, u64), PackError> {
+        let (mut hasher, mut target) = take_up(partial, size).await?;
+        let start = hasher.bytes();
+        let path = self.file.path.to_string();
+        self.settings.reporter.tell(&Event::Started {
+            path: path.clone(),
+            size,
+            offset: start,
+        });
+        let starts = (0..).map(|number| start + number * PART).take_while(|at| *at < size);
+        let mut parts =
+            futures::stream::iter(starts.map(|at| self.part(at, (at + PART).min(size)))).buffered(PARTS_OF_A_FILE);
+        while let Some((bytes, permit)) = parts.try_next().await? {
+            let offset = hasher.bytes() + bytes.len() as u64;
+            let failed = partial.to_owned();
+            // Hashing and writing are work for a thread that may block.
+            let step = tokio::task::spawn_blocking(move || {
+                hasher.update(&bytes);
+                let written = target.write_all(&bytes);
+                drop(permit);
+                written.map(|()| (hasher, target))
+            });
+            let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
+            (hasher, target) = step.map_err(|source| PackError::File {
+                step: "write",
+                path: failed,
+                source,
+            })?;
+            self.settings.reporter.tell(&Event::Progress {
+                path: path.clone(),
+                offset,
+            });
+        }
+        Ok((hasher.finish(), size - start))
+    }
+
+    async fn part(&self, start: u64, end: u64) -> Result<(Bytes, OwnedSemaphorePermit), PackError> {
+        let permit = Arc::clone(&self.budget)
+            .acquire_owned()
+            .await
+            .map_err(|error| PackError::Internal(error.to_string()))?;
+        let base = self.file.payload.as_ref().map_or(0, |payload| payload.offset);
+        let mut last = None;
+        for _ in 0..TRIES {
+            match self.read(base + start, base + end).await {
+                Ok(bytes) => return Ok((bytes, permit)),
+                Err(error) if error.is_retryable() => last = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(last.map_or_else(|| PackError::Internal("no try was made".into()), PackError::from))
+    }
+
+    async fn read(&self, start: u64, end: u64) -> Result<Bytes, registry::Error> {
+        let digest = self.file.digest.as_str();
+        let mut stream = self
+            .settings
+            .client
+            .open_blob(self.reference, digest, Some(start..end))
+            .await?;
+        // A registry that ignores ranges sends the whole; what comes before and after is dropped.
+        let mut skip = start.saturating_sub(stream.served().start);
+        let wanted = usize::try_from(end - start).unwrap_or(0);
+        let mut bytes = BytesMut::with_capacity(wanted);
+        while let Some(chunk) = stream.try_next().await? {
+            let dropped = skip.min(chunk.len() as u64);
+            skip -= dropped;
+            let chunk = &chunk[usize::try_from(dropped).unwrap_or(0)..];
+            let room = wanted - bytes.len();
+            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if bytes.len() == wanted {
+                break;
+            }
+        }
+        Ok(bytes.freeze())
+    }
+}
+
+fn place_of(folder: &Path, path: &FilePath) -> Result<PathBuf, PackError> {
+    let mut place = folder.to_owned();
+    let segments: Vec<&str> = path.segments().collect();
+    for segment in &segments[..segments.len().saturating_sub(1)] {
+        place.push(segment);
+        // A link in the target folder must not lead the files out of it.
+        if place.is_symlink() {
+            return Err(PackError::No(format!(
+                "{} is a link, and {path} would be written behind it",
+                place.display()
+            )));
+        }
+    }
+    make_folder(&place)?;
+    Ok(place.join(path.name()))
+}
+
+fn make_folder(folder: &Path) -> Result<(), PackError> {
+    std::fs::create_dir_all(folder).map_err(|source| PackError::File {
+        step: "make the folder",
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+fn remove(path: &Path) -> Result<(), PackError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(PackError::File {
+            step: "remove",
+            path: path.to_owned(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a regular file with this content is there.
+async fn has_content(place: &Path, size: u64, digest: &Digest) -> Result<bool, PackError> {
+    match std::fs::symlink_metadata(place) {
+        Ok(metadata) if metadata.is_file() && metadata.len() == size => {}
+        _ => return Ok(false),
+    }
+    let (hasher, _) = hash_prefix(place.to_owned(), size).await?;
+    Ok(hasher.finish() == *digest)
+}
+
+/// Opens the unfinished file behind what it holds.
+async fn take_up(partial: &Path, size: u64) -> Result<(Sha256Hasher, std::fs::File), PackError> {
+    let failed = |source| PackError::File {
+        step: "open",
+        path: partial.to_owned(),
+        source,
+    };
+    let held = std::fs::metadata(partial).map_or(0, |metadata| metadata.len());
+    if held > size {
+        remove(partial)?;
+    }
+    let (hasher, _) = if held > 0 && held <= size {
+        hash_prefix(partial.to_owned(), held).await?
+    } else {
+        (Sha256Hasher::default(), 0)
+    };
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(partial)
+        .map_err(failed)?;
+    file.seek(SeekFrom::Start(hasher.bytes())).map_err(failed)?;
+    Ok((hasher, file))
+}
+
+async fn hash_prefix(path: PathBuf, length: u64) -> Result<(Sha256Hasher, u64), PackError> {
+    let failed = path.clone();
+    let hashed = tokio::task::spawn_blocking(move || {
+        let file = std::fs::File::open(&path)?;
+        let mut hasher = Sha256Hasher::default();
+        let mut buffer = vec![0; 1 << 20];
+        let mut reader = (&file).take(length);
+        loop {
+            let read = reader.read(&mut buffer)?;
+            if read == 0 {
+                return Ok((hasher, length));
+            }
+            hasher.update(&buffer[..read]);
+        }
+    });
+    let hashed: std::io::Result<_> = hashed.await.map_err(|error| PackError::Internal(error.to_string()))?;
+    hashed.map_err(|source| PackError::File {
+        step: "read",
+        path: failed,
+        source,
+    })
+}
+
+/// On the disk first, then under its name, then the name on the disk.
+fn settle(partial: &Path, place: &Path) -> Result<(), PackError> {
+    let failed = |step| {
+        move |source| PackError::File {
+            step,
+            path: place.to_owned(),
+            source,
+        }
+    };
+    let file = std::fs::File::open(partial).map_err(failed("open"))?;
+    file.sync_all().map_err(failed("write"))?;
+    std::fs::rename(partial, place).map_err(failed("rename"))?;
+    let parent = place.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(parent)
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed("write"))
+}
