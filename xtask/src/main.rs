@@ -2,8 +2,11 @@
 
 mod bed;
 mod binaries;
+mod demo;
 mod generate;
 mod images;
+mod product;
+mod ring;
 mod text;
 mod workspace;
 
@@ -21,6 +24,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Run the demo: a model goes from a hub to an answered prompt, on real parts.
+    Demo(demo::Arguments),
+    /// Run the scenarios on a real cluster.
+    Ring(ring::Arguments),
     /// Start, look at, and take down the test bed.
     Testbed(bed::Arguments),
     /// Make container images from static binaries and push them to the test bed's registry.
@@ -33,6 +40,8 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
+        Task::Demo(arguments) => demo::run(&arguments),
+        Task::Ring(arguments) => ring::run(&arguments),
         Task::Testbed(arguments) => bed::run(&arguments),
         Task::Images(arguments) => images::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
