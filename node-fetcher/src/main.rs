@@ -1,2 +1,41 @@
 //! Brings a packed model's bytes to a node, proves them, and exposes them read-only.
-fn main() {}
+
+mod command;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Brings packed models to a node, every byte proven
+#[derive(Debug, Parser)]
+#[command(name = "node-fetcher", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Pull(command::pull::PullArgs),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG");
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let done = match Arguments::parse().command {
+        Command::Pull(arguments) => arguments.run().await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
