@@ -6,11 +6,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use serde::{Deserialize, Serialize};
 
 use crate::command::{run, run_with_input};
 use crate::components::ComponentStore;
@@ -18,79 +15,9 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::process::ProcessId;
 use crate::report::Reporter;
+use crate::ring::Ring;
 use crate::rings::{self, Node, REGISTRY_ADDRESS};
 use crate::state::{MachineLock, State};
-
-/// How much of the world is up. Each ring holds the ones before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ring {
-    /// A registry.
-    Registry,
-    /// etcd, API server, controller-manager and scheduler.
-    ControlPlane,
-    /// Three nodes with kubelet, containerd, kube-proxy, and a DNS server.
-    Nodes,
-    /// A Dragonfly scheduler, and a dfdaemon on each node.
-    PeerToPeer,
-}
-
-impl Ring {
-    /// All rings, smallest first.
-    pub const ALL: [Self; 4] = [Self::Registry, Self::ControlPlane, Self::Nodes, Self::PeerToPeer];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Registry => "registry",
-            Self::ControlPlane => "control-plane",
-            Self::Nodes => "nodes",
-            Self::PeerToPeer => "peer-to-peer",
-        }
-    }
-
-    /// The components that this ring adds.
-    pub fn components(self) -> &'static [&'static str] {
-        match self {
-            Self::Registry => &["docker-registry"],
-            Self::ControlPlane => &[
-                "etcd",
-                "kubectl",
-                "kube-controller-manager",
-                "kube-apiserver",
-                "kube-scheduler",
-            ],
-            Self::Nodes => &[
-                "pause",
-                "containerd",
-                "containerd-shim-runc-v2",
-                "kubelet",
-                "kube-proxy",
-                "cni-bridge",
-                "cni-host-local",
-                "cni-loopback",
-                "coredns",
-            ],
-            Self::PeerToPeer => &["dragonfly-scheduler", "dfdaemon"],
-        }
-    }
-}
-
-impl fmt::Display for Ring {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl FromStr for Ring {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let names = Self::ALL.map(Self::name).join(", ");
-        let found = Self::ALL.into_iter().find(|ring| ring.name() == text);
-        found.ok_or_else(|| format!("unknown ring `{text}`, there are {names}"))
-    }
-}
 
 /// How a bed is made.
 #[derive(Clone)]
@@ -410,25 +337,6 @@ fn prepare_folders(layout: &Layout) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rings_are_parsed_by_their_names_and_a_wrong_one_lists_them() {
-        for ring in Ring::ALL {
-            assert_eq!(ring.name().parse(), Ok(ring));
-        }
-        let error = "node".parse::<Ring>().unwrap_err();
-        assert_eq!(
-            error,
-            "unknown ring `node`, there are registry, control-plane, nodes, peer-to-peer"
-        );
-    }
-
-    #[test]
-    fn every_component_of_a_ring_is_pinned() {
-        for name in Ring::ALL.into_iter().flat_map(Ring::components) {
-            assert!(crate::components::Component::find(name).is_some(), "{name}");
-        }
-    }
 
     #[test]
     fn the_environment_reads_as_a_shell_script() {

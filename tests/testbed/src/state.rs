@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::bed::Ring;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::process::ProcessId;
+use crate::ring::Ring;
 
 /// Networks and cgroups are named per machine, so beds exclude each other per machine.
 const MACHINE_LOCK: &str = "/run/plimsoll-testbed.lock";

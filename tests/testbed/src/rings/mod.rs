@@ -16,8 +16,9 @@ pub use peers::PeerTraffic;
 pub(crate) use registry::REGISTRY_ADDRESS;
 pub(crate) use teardown::stop;
 
-use crate::bed::{Bed, Ring};
+use crate::bed::Bed;
 use crate::error::Error;
+use crate::ring::Ring;
 
 /// Brings up one ring, when the ones before are up.
 pub(crate) fn start(bed: &Bed, ring: Ring) -> Result<(), Error> {
