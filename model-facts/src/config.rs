@@ -145,11 +145,6 @@ impl Config {
         self.value(key).and_then(Value::as_object)
     }
 
-    /// `model_type` of the language model, else of the root.
-    pub(crate) fn family(&self) -> &str {
-        self.text("model_type").unwrap_or_default()
-    }
-
     /// True when the language model or the root is of one of these families.
     pub(crate) fn is_family(&self, families: &[&str]) -> bool {
         [self.language(), &self.root]

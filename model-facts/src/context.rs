@@ -46,7 +46,10 @@ const OFFSET_FAMILIES: &[&str] = &[
 const SCALED_ALREADY: &[&str] = &["gemma3", "gemma3_text", "gemma3n", "gemma3n_text"];
 
 pub(crate) fn derive(draft: &mut Draft, config: &Config, input: &ModelFiles) -> Result<(), FactsError> {
-    match positions(config).and_then(|base| scale(config, base)) {
+    match positions(config)
+        .and_then(|base| scale(config, base))
+        .or_else(|missing| by_yarn(config).ok_or(missing))
+    {
         Ok(Context { length, why }) => {
             draft.facts.context_length = Some(length);
             draft.facts.context_source = Some(why);
@@ -129,6 +132,16 @@ fn after_padding(config: &Config, context: &Context) -> Result<Context, String> 
     }
 }
 
+impl Context {
+    /// The same length with a remark.
+    fn with(self, remark: &str) -> Self {
+        Self {
+            length: self.length,
+            why: format!("{}; {remark}", self.why),
+        }
+    }
+}
+
 /// Applies `rope_scaling` or `rope_parameters`.
 fn scale(config: &Config, base: Context) -> Result<Context, String> {
     let Some(scaling) = scaling(config) else {
@@ -138,24 +151,18 @@ fn scale(config: &Config, base: Context) -> Result<Context, String> {
         .iter()
         .find_map(|key| json::text(scaling, key))
         .unwrap_or("default");
-    let factor = scaling.get("factor").and_then(Value::as_f64);
-    match kind {
-        "default" | "mrope" | "none" | "proportional" => Ok(base),
-        "longrope" | "su" | "llama3" => Ok(Context {
-            why: format!("{}; {kind} scaling is already in it", base.why),
-            ..base
-        }),
-        _ if config.is_family(SCALED_ALREADY) => Ok(Context {
-            why: format!("{}; {kind} scaling is already in it", base.why),
-            ..base
-        }),
-        "yarn" | "deepseek_yarn" => yarn(config, scaling, base, factor),
-        "linear" | "dynamic" | "ntk" | "xdrope" | "dynamic_ntk" => multiply(base, kind, factor),
-        other if factor.is_none_or(|factor| factor == 1.0) => Ok(Context {
-            why: format!("{}; {other} scaling without a factor", base.why),
-            ..base
-        }),
-        other => Err(format!("whether {other} scaling multiplies {} is not known", base.why)),
+    let factor = scaling
+        .get("factor")
+        .and_then(Value::as_f64)
+        .filter(|factor| (factor - 1.0).abs() > 1e-9);
+    match (kind, factor) {
+        ("default" | "mrope" | "none" | "proportional", _) => Ok(base),
+        ("longrope" | "su" | "llama3", _) => Ok(base.with(&format!("{kind} scaling is already in it"))),
+        _ if config.is_family(SCALED_ALREADY) => Ok(base.with(&format!("{kind} scaling is already in it"))),
+        (_, None) => Ok(base.with(&format!("{kind} scaling without a factor"))),
+        ("yarn" | "deepseek_yarn", Some(factor)) => multiply(&yarn_base(config, scaling, base), kind, factor),
+        ("linear" | "dynamic" | "ntk" | "xdrope" | "dynamic_ntk", Some(factor)) => multiply(&base, kind, factor),
+        (other, Some(_)) => Err(format!("whether {other} scaling multiplies {} is not known", base.why)),
     }
 }
 
@@ -170,39 +177,48 @@ fn scaling(config: &Config) -> Option<&Map<String, Value>> {
     Some(by_kind.unwrap_or(map))
 }
 
-fn yarn(config: &Config, scaling: &Map<String, Value>, base: Context, factor: Option<f64>) -> Result<Context, String> {
+/// Yarn stretches the length of the first training, where the file still has it.
+fn yarn_base(config: &Config, scaling: &Map<String, Value>, base: Context) -> Context {
     const ORIGINAL: &str = "original_max_position_embeddings";
-    let Some(factor) = factor.filter(|factor| *factor > 0.0) else {
-        return Ok(Context {
-            why: format!("{}; yarn scaling without a factor", base.why),
-            ..base
-        });
-    };
     let original = json::number(scaling, ORIGINAL).or_else(|| config.number(&[ORIGINAL]).found());
-    match original {
-        Some(original) if original > 0 => multiply(
-            Context {
-                length: original,
-                why: ORIGINAL.to_owned(),
-            },
-            "yarn",
-            Some(factor),
-        ),
-        _ => multiply(base, "yarn", Some(factor)),
+    match original.filter(|length| *length > 0 && *length < NO_LIMIT) {
+        Some(length) => Context {
+            length,
+            why: ORIGINAL.to_owned(),
+        },
+        None => base,
     }
 }
 
-fn multiply(base: Context, kind: &str, factor: Option<f64>) -> Result<Context, String> {
-    let Some(factor) = factor.filter(|factor| *factor != 1.0) else {
-        return Ok(Context {
-            why: format!("{}; {kind} scaling without a factor", base.why),
-            ..base
-        });
+/// Yarn alone, where the file states the first training's length and no other.
+fn by_yarn(config: &Config) -> Option<Context> {
+    let scaling = scaling(config)?;
+    let kind = ["rope_type", "type"].iter().find_map(|key| json::text(scaling, key))?;
+    let factor = scaling
+        .get("factor")
+        .and_then(Value::as_f64)
+        .filter(|_| kind == "yarn")?;
+    let original = json::number(scaling, "original_max_position_embeddings").filter(|length| *length < NO_LIMIT)?;
+    let unscaled = KEYS.iter().all(|key| config.value(key).is_none());
+    let base = Context {
+        length: original,
+        why: "original_max_position_embeddings".to_owned(),
     };
+    if unscaled {
+        multiply(&base, kind, factor).ok()
+    } else {
+        None
+    }
+}
+
+fn multiply(base: &Context, kind: &str, factor: f64) -> Result<Context, String> {
     #[expect(clippy::cast_precision_loss, reason = "lengths are below 10^12")]
-    let product = base.length as f64 * factor;
-    if !(product.is_finite() && product >= 1.0 && product < 1e12) {
-        return Err(format!("{} x {factor} is no length", base.why));
+    let product = (base.length as f64 * factor).round();
+    if !(1.0..1e12).contains(&product) {
+        return Err(format!(
+            "{} {} x {kind} factor {factor} is no length",
+            base.why, base.length
+        ));
     }
     #[expect(
         clippy::cast_possible_truncation,

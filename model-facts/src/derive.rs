@@ -15,6 +15,7 @@ use crate::draft::Draft;
 use crate::error::FactsError;
 use crate::facts::{Adapter, ModelFacts, WeightFormat};
 use crate::files::ModelFiles;
+use crate::gguf::RawPart;
 use crate::{context, json, layers, quantization};
 
 /// Derives what the files say. What they do not say is named in [`ModelFacts::unknown`]; the error is for files that cannot be read.
@@ -22,6 +23,7 @@ pub fn derive(input: &ModelFiles) -> Result<ModelFacts, FactsError> {
     let mut draft = Draft::default();
     draft.facts.checkpoint.clone_from(&input.checkpoint);
     check_indexes(input)?;
+    refuse_raw_parts(input)?;
     let config = read_config(input)?;
     draft.facts.format = format(input);
     draft.facts.adapter = adapter(input)?;
@@ -67,16 +69,14 @@ fn without_config(draft: &mut Draft, input: &ModelFiles) -> Result<(), FactsErro
     } else if draft.facts.adapter.is_none() && draft.facts.quantization.found_in.is_none() {
         return Err(FactsError::NothingToRead);
     }
-    for fact in [
-        "architectures",
-        "contextLength",
-        "dtype",
-        "hiddenSize",
-        "kvCache",
-        "layers",
-        "task",
-    ] {
+    for fact in ["contextLength", "dtype", "hiddenSize", "kvCache", "layers"] {
         draft.unknown(fact, "config.json is absent");
+    }
+    if draft.facts.architectures.is_empty() {
+        draft.unknown("architectures", "config.json is absent");
+    }
+    if draft.facts.task.is_none() {
+        draft.unknown("task", "config.json is absent");
     }
     if draft.facts.weight_bytes.is_none() {
         draft.unknown("weightBytes", "no header of a weight file was given");
@@ -110,6 +110,17 @@ fn adapter(input: &ModelFiles) -> Result<Option<Adapter>, FactsError> {
         base_model: json::text(&map, "base_model_name_or_path").map(str::to_owned),
         rank: json::small(&map, "r"),
     }))
+}
+
+fn refuse_raw_parts(input: &ModelFiles) -> Result<(), FactsError> {
+    let mut names = input.gguf.iter().filter_map(|header| header.file.as_deref());
+    match names.find_map(|file| Some((file, RawPart::of(file)?))) {
+        Some((file, part)) => Err(FactsError::RawPart {
+            file: file.to_owned(),
+            whole: part.whole,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Every index of a weight set, when the headers carry their names.

@@ -43,6 +43,14 @@ pub enum FactsError {
         /// The file.
         file: String,
     },
+    /// A GGUF file was cut by bytes; the header of its first part describes all of them.
+    #[error("{file} is a part of {whole} that was cut by bytes, not a model and no gguf-split shard")]
+    RawPart {
+        /// The file.
+        file: String,
+        /// Name of the whole file.
+        whole: String,
+    },
     /// The index and the shards do not fit together.
     #[error("{file} and the shards disagree: {}", list(faults))]
     Index {
@@ -61,6 +69,7 @@ impl FactsError {
             Self::TooLarge { .. } => "check that the file is what its name says",
             Self::NotJson { .. } | Self::NotAnObject { .. } => "download the file again, or correct it at the source",
             Self::LfsPointer { .. } => "fetch the real file: git lfs pull, or download it from the hub",
+            Self::RawPart { .. } => "join all parts in order, byte by byte, and use the whole file",
             Self::Index { .. } => "fetch the whole weight set from one revision again",
         }
     }

@@ -125,7 +125,7 @@ pub enum WeightFormat {
     Mistral,
     /// GGUF.
     Gguf,
-    /// Pickled PyTorch files.
+    /// Pickled `PyTorch` files.
     Pytorch,
     /// No weight file was seen.
     #[default]

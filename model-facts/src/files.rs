@@ -50,5 +50,6 @@ impl ModelFiles {
 
 /// The name of `ModelSlim`'s side file, which may carry the kind as a suffix.
 pub(crate) fn is_modelslim(name: &str) -> bool {
-    name.starts_with("quant_model_description") && name.ends_with(".json")
+    name.strip_prefix("quant_model_description")
+        .is_some_and(|rest| rest.strip_suffix(".json").is_some())
 }

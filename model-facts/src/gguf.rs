@@ -2,6 +2,7 @@
 
 mod error;
 mod keys;
+mod parts;
 mod reader;
 mod table;
 mod types;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 pub use error::GgufError;
 pub use keys::GgufValue;
+pub use parts::RawPart;
 pub use types::TensorType;
 pub(crate) use types::file_type_name;
 

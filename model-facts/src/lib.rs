@@ -22,7 +22,7 @@ pub use derive::derive;
 pub use error::FactsError;
 pub use facts::{Adapter, Experts, KvCache, LayerGroup, LayerKind, ModelFacts, Quantization, Unknown, WeightFormat};
 pub use files::ModelFiles;
-pub use gguf::{GgufError, GgufHeader, GgufTensor, GgufValue, TensorType};
+pub use gguf::{GgufError, GgufHeader, GgufTensor, GgufValue, RawPart, TensorType};
 pub use index::{IndexFault, check_index};
 pub use labels::{LABEL_ALIASES, LABELS, canonical_label};
 pub use memory::{

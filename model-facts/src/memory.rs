@@ -102,20 +102,20 @@ fn constant_bytes(facts: &ModelFacts, tensor_parallel: u32, pipeline_parallel: u
 fn layer_bytes(kind: &LayerKind, tokens: u64, tensor_parallel: u32, element_bytes: u64) -> Option<u128> {
     let per_token = |heads: u32, key: u32, value: u32| {
         let heads = u128::from(heads.div_ceil(tensor_parallel).max(1));
-        heads * (u128::from(key) + u128::from(value)) * u128::from(element_bytes)
+        (heads * (u128::from(key) + u128::from(value))).checked_mul(u128::from(element_bytes))
     };
     match *kind {
         LayerKind::Full {
             kv_heads,
             key_dim,
             value_dim,
-        } => per_token(kv_heads, key_dim, value_dim).checked_mul(u128::from(tokens)),
+        } => per_token(kv_heads, key_dim, value_dim)?.checked_mul(u128::from(tokens)),
         LayerKind::Sliding {
             kv_heads,
             key_dim,
             value_dim,
             window,
-        } => per_token(kv_heads, key_dim, value_dim).checked_mul(u128::from(tokens.min(window))),
+        } => per_token(kv_heads, key_dim, value_dim)?.checked_mul(u128::from(tokens.min(window))),
         LayerKind::Latent { width } => (u128::from(width) * u128::from(element_bytes)).checked_mul(u128::from(tokens)),
         LayerKind::Constant { bytes } => Some(u128::from(bytes.unwrap_or(0).div_ceil(u64::from(tensor_parallel)))),
         LayerKind::None => Some(0),

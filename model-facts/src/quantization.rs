@@ -56,26 +56,46 @@ fn explain_gaps(draft: &mut Draft) {
 fn from_config(draft: &mut Draft, config: &Config) -> Option<Quantization> {
     let (place, value) = find(config)?;
     let file = config.file();
-    let Some(object) = value.as_object() else {
-        let found = crate::config::describe(value);
-        draft.unknown(
-            "quantization.method",
-            format!("{place} of {file} is {found}, not an object"),
-        );
-        return Some(Quantization {
-            found_in: Some(format!("{file} {place}")),
-            ..Quantization::default()
-        });
+    // params.json has been translated: name the key that stands in the file.
+    let place = if file == "params.json" {
+        place.replace("quantization_config", "quantization")
+    } else {
+        place
     };
-    let mut quantization = read_object(object, config.root());
+    let found_in = Some(format!("{file} {place}"));
+    let quantization = match (place.as_str(), value) {
+        (_, Value::Object(object)) => read_object(object, config.root()),
+        ("quantize", Value::String(word)) => modelslim::read_word(word),
+        ("quantization_bit", bits) => whole_model(bits),
+        (_, other) => {
+            let found = crate::config::describe(other);
+            draft.unknown(
+                "quantization.method",
+                format!("{place} of {file} is {found}, not an object"),
+            );
+            Quantization::default()
+        }
+    };
     if quantization.method.is_none() {
         draft.unknown(
             "quantization.method",
             format!("{place} of {file} names no quant_method"),
         );
     }
-    quantization.found_in = Some(format!("{file} {place}"));
-    Some(quantization)
+    Some(Quantization {
+        found_in,
+        ..quantization
+    })
+}
+
+/// The first `ChatGLM` states bits for its own integer packing.
+fn whole_model(bits: &Value) -> Quantization {
+    Quantization {
+        method: Some("quantization_bit".to_owned()),
+        weight_bits: json::whole(bits).and_then(|bits| u32::try_from(bits).ok()),
+        activation_bits: Some(16),
+        ..Quantization::default()
+    }
 }
 
 /// The object, in the language model or at the root, with its place.

@@ -56,14 +56,14 @@ pub(super) fn derive(draft: &mut Draft, config: &Config) {
     }
     let active = match find(config, ACTIVE) {
         Found::Number(active) => Some(active),
-        _ => {
-            draft.unknown(
-                "experts.active",
-                format!("{} and its other names are absent", ACTIVE[0]),
-            );
-            None
-        }
+        Found::Wrong(_) | Found::Null | Found::Absent => None,
     };
+    if active.is_none() {
+        draft.unknown(
+            "experts.active",
+            format!("{} and its other names are absent", ACTIVE[0]),
+        );
+    }
     draft.facts.experts = Some(Experts {
         total,
         active,

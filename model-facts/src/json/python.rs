@@ -22,7 +22,7 @@ pub(super) fn normalise(text: &str) -> String {
 fn string(text: &str, out: &mut String) -> usize {
     let end = string_end(text);
     let mut body = &text[..end];
-    while let Some(escape) = body.find("\\") {
+    while let Some(escape) = body.find('\\') {
         out.push_str(&body[..escape]);
         let taken = escape_sequence(&body[escape..], out);
         body = &body[escape + taken..];

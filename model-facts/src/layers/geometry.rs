@@ -18,7 +18,7 @@ pub(super) struct Geometry {
 
 #[derive(Clone)]
 struct Heads {
-    kv_heads: PerLayer,
+    counts: PerLayer,
     key_dim: u32,
     value_dim: u32,
 }
@@ -28,13 +28,13 @@ impl Geometry {
     pub(super) fn read(config: &Config, plan: &[Layer]) -> Result<Self, String> {
         let latent = latent_width(config)?;
         let own_heads = plan.iter().any(|layer| layer.kv_heads.is_some());
-        let plain = if own_heads {
+        let common = if own_heads {
             heads_by_block(config)
         } else {
             heads(config)
         };
-        let full = plain.clone().map(|heads| full_heads(config, heads));
-        let sliding = plain.map(|heads| sliding_heads(config, heads));
+        let full = common.clone().map(|heads| full_heads(config, heads));
+        let sliding = common.map(|heads| sliding_heads(config, heads));
         Ok(Self { latent, full, sliding })
     }
 
@@ -95,7 +95,7 @@ impl Geometry {
 impl Heads {
     fn at(&self, index: usize, layer: &Layer) -> Result<u32, String> {
         let listed = || {
-            self.kv_heads
+            self.counts
                 .at(index)
                 .ok_or_else(|| format!("the list of KV heads ends before layer {index}"))
         };
@@ -125,7 +125,7 @@ fn latent_width(config: &Config) -> Result<Option<u32>, String> {
 fn heads(config: &Config) -> Result<Heads, String> {
     let key_dim = sizes::key_dim(config)?;
     Ok(Heads {
-        kv_heads: sizes::kv_heads(config)?,
+        counts: sizes::kv_heads(config)?,
         key_dim,
         value_dim: value_dim(config, key_dim),
     })
@@ -135,7 +135,7 @@ fn heads(config: &Config) -> Result<Heads, String> {
 fn heads_by_block(config: &Config) -> Result<Heads, String> {
     let key_dim = sizes::key_dim(config)?;
     Ok(Heads {
-        kv_heads: PerLayer::Same(0),
+        counts: PerLayer::Same(0),
         key_dim,
         value_dim: value_dim(config, key_dim),
     })
@@ -149,10 +149,10 @@ fn value_dim(config: &Config, key_dim: u32) -> u32 {
 fn full_heads(config: &Config, plain: Heads) -> Heads {
     let kv_heads = config
         .small(&["num_global_key_value_heads"])
-        .map_or(plain.kv_heads, PerLayer::Same);
+        .map_or(plain.counts, PerLayer::Same);
     let wide = config.small(&["global_head_dim"]);
     Heads {
-        kv_heads,
+        counts: kv_heads,
         key_dim: wide.unwrap_or(plain.key_dim),
         value_dim: wide.unwrap_or(plain.value_dim),
     }
@@ -174,7 +174,7 @@ fn sliding_heads(config: &Config, plain: Heads) -> Heads {
         .small(&["swa_v_head_dim"])
         .or(key_dim.filter(|_| plain.key_dim == plain.value_dim));
     Heads {
-        kv_heads: kv_heads.map_or(plain.kv_heads, PerLayer::Same),
+        counts: kv_heads.map_or(plain.counts, PerLayer::Same),
         key_dim: key_dim.unwrap_or(plain.key_dim),
         value_dim: value_dim.unwrap_or(plain.value_dim),
     }

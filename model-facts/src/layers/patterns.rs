@@ -65,10 +65,10 @@ pub(super) fn window(config: &Config) -> Option<u64> {
 }
 
 /// A name, number or letter per layer.
-pub(super) fn by_names(config: &Config) -> Option<Roles> {
+pub(super) fn by_names(config: &Config, count: usize) -> Option<Roles> {
     for key in NAME_LISTS {
         if let Some(list) = config.list(key).filter(|list| !list.is_empty()) {
-            return Some(names(config, key, list));
+            return Some(names(config, key, list, count));
         }
     }
     if let Some(pattern) = config.text("hybrid_override_pattern") {
@@ -92,7 +92,7 @@ pub(super) fn by_names(config: &Config) -> Option<Roles> {
     None
 }
 
-fn names(config: &Config, key: &'static str, list: &[Value]) -> Roles {
+fn names(config: &Config, key: &'static str, list: &[Value], count: usize) -> Roles {
     let roles = list
         .iter()
         .map(|item| match item.as_str() {
@@ -101,9 +101,9 @@ fn names(config: &Config, key: &'static str, list: &[Value]) -> Roles {
         })
         .collect::<Result<Vec<_>, _>>()?;
     // A short list of blocks is repeated over the layers.
-    let cyclic = key.ends_with("block_types");
+    let cyclic = key.ends_with("block_types") && roles.len() < count;
     let repeated = if cyclic {
-        roles.iter().copied().cycle().take(10_000).collect()
+        roles.into_iter().cycle().take(count).collect()
     } else {
         roles
     };
@@ -122,6 +122,8 @@ fn named(config: &Config, name: &str) -> Result<Role, String> {
             .ok_or_else(|| format!("{name} without a window"))
     };
     match name {
+        // Griffin's attention blocks are all local.
+        "attention" if config.is_family(&["recurrent_gemma"]) => sliding(&["attention_window_size"]),
         "full_attention" | "attention" | "full" | "global" | "global_attention" | "mla" => Ok(Role::Full),
         "sliding_attention" | "sliding_window" | "sliding" | "local" | "local_attention" | "swa" => {
             sliding(&["sliding_window", "sliding_window_size"])

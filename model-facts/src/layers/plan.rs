@@ -65,7 +65,7 @@ fn roles(draft: &mut Draft, config: &Config, count: usize) -> Result<Vec<Role>, 
         // Each layer of this family has two attentions.
         return Ok(vec![Role::Full; count * 2]);
     }
-    let named = patterns::by_names(config)
+    let named = patterns::by_names(config, count)
         .or_else(|| patterns::by_indexes(config, count))
         .or_else(|| patterns::by_periods(config, count));
     match named {

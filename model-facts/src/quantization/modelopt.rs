@@ -1,4 +1,4 @@
-//! NVIDIA's `ModelOpt`, in config.json or in hf_quant_config.json.
+//! NVIDIA's `ModelOpt`, in config.json or in `hf_quant_config.json`.
 
 use std::collections::BTreeSet;
 
