@@ -175,8 +175,6 @@ reasons! {
     RevisionNotRead: EngineSelected, "Unknown", Warning, Controller;
     /// The matrix revision holds no matrix.
     RevisionInvalid: EngineSelected, "False", Error, Platform;
-    /// The chosen build cannot be launched with this spec.
-    LaunchImpossible: EngineSelected, "False", Error, User;
     /// The choice waits for the facts about the model.
     WaitingForModel: EngineSelected, "Unknown", Progress, Cluster;
 
