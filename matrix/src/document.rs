@@ -87,6 +87,26 @@ impl LoadError {
         }
     }
 
+    /// An error about a whole row: the caret stands under its first word.
+    pub(crate) fn at_row(document: &Document, line: u32, message: impl Into<String>) -> Self {
+        let text = document
+            .text
+            .lines()
+            .nth(line.saturating_sub(1) as usize)
+            .unwrap_or_default();
+        let indent = text.len() - text.trim_start_matches([' ', '-']).len();
+        let column = u32::try_from(indent + 1).unwrap_or(1);
+        Self::new(
+            document,
+            Place {
+                line,
+                column,
+                length: 1,
+            },
+            message,
+        )
+    }
+
     pub(crate) fn from_decode(document: &Document, error: DecodeError) -> Self {
         let mut load = Self::new(document, error.place.unwrap_or_default(), error.message);
         load.hint = error.hint;

@@ -102,6 +102,11 @@ impl<'run> Search<'run> {
     /// Reasons that need no arithmetic.
     fn impossible(&self) -> Option<Vec<ReasonKind>> {
         let mut reasons = Vec::new();
+        if let (Some(asked), Some(needs)) = (self.question.asked_nodes, self.question.limits.nodes)
+            && asked < needs
+        {
+            reasons.push(ReasonKind::TooFewNodes { needs, has: asked });
+        }
         if let Some(asked) = self.asked() {
             if asked < self.fewest {
                 reasons.push(ReasonKind::TooFewDevices {

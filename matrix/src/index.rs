@@ -149,6 +149,11 @@ impl Index {
         rows
     }
 
+    /// Builds that a row selects.
+    pub(crate) fn row_builds(&self, row: usize) -> &[usize] {
+        &self.row_builds[row]
+    }
+
     /// Whether a row selects builds of this distribution at all.
     pub(crate) fn row_reaches(&self, row: &SupportRow, build: &Build) -> bool {
         row.builds.distribution.0.is_empty() || row.builds.distribution.0.contains(&build.distribution)

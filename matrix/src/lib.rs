@@ -12,6 +12,7 @@ mod explain;
 mod fit;
 mod index;
 mod launch;
+mod lint;
 mod matrix;
 mod metrics;
 mod observation;
@@ -40,6 +41,7 @@ pub use launch::{
     Condition, DeviceClaim, LaunchInput, LaunchPlan, LaunchProfile, LaunchRule, MemoryRule, MetricsEndpoint,
     ParallelRule, PodNeeds, Probe, ProbePaths, Probes, StartupRule, Toleration, launch,
 };
+pub use lint::{Finding, LintOptions, Severity, lint};
 pub use matrix::Matrix;
 pub use metrics::{Aggregation, MetricsProfile, Semantics, SignalKind, SignalSource};
 pub use observation::{

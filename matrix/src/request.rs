@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model_facts::ModelFacts;
 use serde::{Deserialize, Serialize};
 
-use crate::{pool::Pool, support::Level};
+use crate::{launch::Toleration, pool::Pool, support::Level};
 
 /// One question: this model, on these pools, for this demand, under this policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -39,6 +39,9 @@ pub struct Demand {
     /// Accelerators in order of preference; empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accelerators: Vec<Preference>,
+    /// Tolerations that the pods carry besides those of the product.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
 }
 
 /// One accepted accelerator. At least one of product and vendor is given.

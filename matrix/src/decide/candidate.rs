@@ -6,8 +6,9 @@ use crate::{
     build::{Build, Image},
     decide::{host, policy, statement},
     fit::{self, Placement, Question},
-    launch::{MemoryRule, ParallelRule, Profile},
+    launch::{MemoryRule, ParallelRule, Profile, Toleration},
     matrix::Matrix,
+    observation::Taint,
     pool::{Offer, Pool, Standing},
     product::{Product, Vendor},
     reason::{Reason, ReasonKind, RowReference},
@@ -171,6 +172,7 @@ impl<'run> Look<'run> {
     fn judge(&mut self) -> Option<Accepted> {
         policy::look(self);
         self.standing();
+        self.taints();
         let preference = self.preference();
         let Some((vendor, product)) = self.product() else {
             let vendor = self
@@ -215,6 +217,32 @@ impl<'run> Look<'run> {
         let contents = &self.evaluation.matrix.contents;
         let product = contents.products.get(self.pool.product.as_ref()?)?;
         Some((contents.vendors.get(&product.vendor)?, product))
+    }
+
+    /// Taints that neither the product's rules nor the deployment tolerate.
+    fn taints(&mut self) {
+        let vendor = self
+            .pool
+            .vendor
+            .as_ref()
+            .and_then(|id| self.evaluation.matrix.contents.vendors.get(id));
+        let own = vendor.into_iter().flat_map(|vendor| &vendor.inject.tolerations);
+        let tolerations: Vec<&Toleration> = own.chain(&self.evaluation.request.demand.tolerations).collect();
+        for taint in &self.pool.taints {
+            if !tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
+                let value = taint
+                    .value
+                    .as_ref()
+                    .map(|value| format!("={value}"))
+                    .unwrap_or_default();
+                let why = format!("the taint {}{value}:{} keeps pods away", taint.key, taint.effect);
+                let fix = Some(format!(
+                    "add a toleration of {} to spec.template.tolerations",
+                    taint.key
+                ));
+                self.against_build(ReasonKind::PoolUnusable { why, fix });
+            }
+        }
     }
 
     fn standing(&mut self) {
@@ -469,6 +497,14 @@ pub(crate) fn images_for<'build>(build: &'build Build, product: &Product) -> Opt
         .filter_map(|word| build.images.get(word))
         .map(Vec::as_slice)
         .find(|images| !images.is_empty())
+}
+
+/// An empty key tolerates every taint, as Kubernetes has it.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let key = toleration.key.is_empty() || toleration.key == taint.key;
+    let value = toleration.value.is_none() || toleration.value == taint.value;
+    let effect = toleration.effect.as_ref().is_none_or(|effect| *effect == taint.effect);
+    key && value && effect
 }
 
 fn offers_partition(offer: &Offer, word: &str) -> bool {

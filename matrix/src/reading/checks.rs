@@ -9,7 +9,6 @@ use crate::{
     document::{LoadError, Parsed},
     reason::RowReference,
     support::SupportRow,
-    tree::Place,
     version::{EngineVersion, VersionScheme},
 };
 
@@ -50,21 +49,8 @@ impl Checker<'_> {
         let Some(source) = self.parsed.iter().find(|source| source.document.path == row.path) else {
             return;
         };
-        let text = source
-            .document
-            .text
-            .lines()
-            .nth(row.line.saturating_sub(1) as usize)
-            .unwrap_or_default();
-        let indent = text.len() - text.trim_start_matches([' ', '-']).len();
-        let column = u32::try_from(indent + 1).unwrap_or(1);
-        let place = Place {
-            line: row.line,
-            column,
-            length: 1,
-        };
         self.errors
-            .push(LoadError::new(&source.document, place, message).with_hint(hint));
+            .push(LoadError::at_row(&source.document, row.line, message).with_hint(hint));
     }
 
     fn product_word(&mut self, row: &RowReference, word: &str) {
