@@ -16,7 +16,7 @@ use crate::failure::failure_of;
 use crate::transport::{Transport, origin_text};
 
 /// The specification's default when a token service does not say.
-const DEFAULT_LIFE: Duration = Duration::from_secs(60);
+const DEFAULT_LIFE: Duration = Duration::from_mins(1);
 const TOKEN_LIMIT: usize = 256 << 10;
 
 /// What a request needs to be allowed to do, as the token service spells it.

@@ -87,40 +87,41 @@ fn value(text: &str) -> (String, &str) {
 mod tests {
     use super::*;
 
-    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Option<Challenge> {
+    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
         let (service, scope) = (service.map(str::to_owned), scope.map(str::to_owned));
-        Some(Challenge::Bearer {
+        Challenge::Bearer {
             realm: realm.to_owned(),
             service,
             scope,
-        })
+        }
     }
 
     #[test]
     fn challenges_of_real_registries_are_read() {
-        let cases: [(&[&str], Option<Challenge>); 8] = [
+        type Case = (&'static [&'static str], Option<Challenge>);
+        let cases: [Case; 8] = [
             (
                 &[
                     r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a/b:pull,push""#,
                 ],
-                bearer(
+                Some(bearer(
                     "https://auth.docker.io/token",
                     Some("registry.docker.io"),
                     Some("repository:a/b:pull,push"),
-                ),
+                )),
             ),
             (
                 &[r#"bearer service="x", realm="https://a/t?x=1""#],
-                bearer("https://a/t?x=1", Some("x"), None),
+                Some(bearer("https://a/t?x=1", Some("x"), None)),
             ),
             (
                 &["Bearer realm=https://a/t,service=x"],
-                bearer("https://a/t", Some("x"), None),
+                Some(bearer("https://a/t", Some("x"), None)),
             ),
             (&[r#"Basic realm="Registry \"R\"""#], Some(Challenge::Basic)),
             (
                 &["Basic", r#"Bearer realm="https://a""#],
-                bearer("https://a", None, None),
+                Some(bearer("https://a", None, None)),
             ),
             (&["Negotiate", "Basic realm=x"], Some(Challenge::Basic)),
             (&["Bearer service=x"], None),

@@ -38,11 +38,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            answer: Duration::from_secs(60),
+            answer: Duration::from_mins(1),
             idle: Duration::from_secs(30),
             min_rate: 1024,
-            rate_window: Duration::from_secs(60),
-            commit: Duration::from_secs(30 * 60),
+            rate_window: Duration::from_mins(1),
+            commit: Duration::from_mins(30),
         }
     }
 }
@@ -66,7 +66,7 @@ impl Default for Retry {
             times: 5,
             min_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(30),
-            max_asked: Duration::from_secs(300),
+            max_asked: Duration::from_mins(5),
         }
     }
 }

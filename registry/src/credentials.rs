@@ -129,7 +129,7 @@ fn find(text: &str, host: &str, repository: &str) -> Result<Option<Login>, Strin
             Ok(DockerCredential::IdentityToken(token)) => return Ok(Some(Login::Identity(Secret(token)))),
             Err(CredentialRetrievalError::NoCredentialConfigured) => {}
             Err(CredentialRetrievalError::HelperFailure { helper, stdout, .. }) => {
-                helper_without_login(&helper, &stdout)?
+                helper_without_login(&helper, &stdout)?;
             }
             Err(CredentialRetrievalError::ConfigReadError) => {
                 return Err("the docker config is not understood".to_owned());
@@ -184,20 +184,20 @@ mod tests {
         "credHelpers": {"helped.local": "does-not-exist"}
     }"#;
 
-    fn basic(username: &str, password: &str) -> Option<Login> {
-        Some(Login::Basic {
+    fn basic(username: &str, password: &str) -> Login {
+        Login::Basic {
             username: username.to_owned(),
             password: Secret::new(password),
-        })
+        }
     }
 
     #[test]
     fn the_most_specific_entry_of_a_docker_config_is_taken() {
         let cases = [
-            ("registry.local:5000", "other/model", basic("user", "pass")),
-            ("registry.local:5000", "team/model", basic("team", "t:1")),
-            ("registry.local:5000", "teamwork", basic("user", "pass")),
-            ("registry-1.docker.io", "library/alpine", basic("hub", "hub")),
+            ("registry.local:5000", "other/model", Some(basic("user", "pass"))),
+            ("registry.local:5000", "team/model", Some(basic("team", "t:1"))),
+            ("registry.local:5000", "teamwork", Some(basic("user", "pass"))),
+            ("registry-1.docker.io", "library/alpine", Some(basic("hub", "hub"))),
             ("token.local", "a", Some(Login::Identity(Secret::new("refresh")))),
             ("registry.local", "a", None),
             ("evil-registry.local:5000", "a", None),

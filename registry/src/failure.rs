@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn waits_are_read_from_every_header_in_use() {
-        let cases: [(&[(&'static str, &str)], Option<u64>); 6] = [
+        type Case = (&'static [(&'static str, &'static str)], Option<u64>);
+        let cases: [Case; 6] = [
             (&[("retry-after", "7")], Some(7)),
             (&[("ratelimit", "\"api\";r=0;t=55")], Some(56)),
             (&[("ratelimit", "\"api\";r=12;t=55"), ("retry-after", "3")], Some(3)),

@@ -8,12 +8,14 @@ mod blob;
 mod challenge;
 mod client;
 mod credentials;
+pub mod doctor;
 mod error;
 mod failure;
 mod manifest;
 mod profile;
 mod range;
 mod reference;
+mod referrers;
 mod transport;
 mod upload;
 
@@ -24,6 +26,7 @@ pub use error::{Error, ErrorKind};
 pub use manifest::{ManifestBytes, ManifestDescriptor};
 pub use profile::{Profile, Profiles, UploadMode};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
+pub use referrers::Referrer;
 /// The address type of [`Endpoint`].
 pub use reqwest::Url;
 pub use upload::{BlobSource, FileSource, PushEvent, PushObserver, PushOptions, Pushed, SavedSession, SourceStream};

@@ -108,20 +108,20 @@ mod tests {
         headers
     }
 
-    fn part(range: Range<u64>, total: Option<u64>) -> Option<Served> {
-        Some(Served {
+    fn part(range: Range<u64>, total: Option<u64>) -> Served {
+        Served {
             range,
             total,
             partial: true,
-        })
+        }
     }
 
-    fn all(total: u64) -> Option<Served> {
-        Some(Served {
+    fn all(total: u64) -> Served {
+        Served {
             range: 0..total,
             total: Some(total),
             partial: false,
-        })
+        }
     }
 
     #[test]
@@ -139,26 +139,32 @@ mod tests {
                 Some("bytes 10-19/100"),
                 Some("10"),
                 Some(10..20),
-                part(10..20, Some(100)),
+                Some(part(10..20, Some(100))),
             ),
             (
                 200,
                 Some("bytes 10-19/100"),
                 Some("10"),
                 Some(10..20),
-                part(10..20, Some(100)),
+                Some(part(10..20, Some(100))),
             ),
             (
                 206,
                 Some("bytes 90-99/100"),
                 Some("10"),
                 Some(90..200),
-                part(90..100, Some(100)),
+                Some(part(90..100, Some(100))),
             ),
-            (206, Some("bytes 10-19/*"), None, Some(10..20), part(10..20, None)),
-            (200, Some("bytes 0-99/100"), Some("100"), None, part(0..100, Some(100))),
-            (200, None, Some("100"), Some(10..20), all(100)),
-            (200, None, Some("100"), None, all(100)),
+            (206, Some("bytes 10-19/*"), None, Some(10..20), Some(part(10..20, None))),
+            (
+                200,
+                Some("bytes 0-99/100"),
+                Some("100"),
+                None,
+                Some(part(0..100, Some(100))),
+            ),
+            (200, None, Some("100"), Some(10..20), Some(all(100))),
+            (200, None, Some("100"), None, Some(all(100))),
             (206, None, Some("10"), Some(10..20), None),
             (206, Some("bytes 0-9/100"), Some("10"), Some(10..20), None),
             (206, Some("bytes 10-18/100"), Some("9"), Some(10..20), None),
@@ -173,7 +179,7 @@ mod tests {
                 Some("bytes 10-17/18"),
                 Some("8"),
                 Some(10..20),
-                part(10..18, Some(18)),
+                Some(part(10..18, Some(18))),
             ),
         ];
         for (status, content_range, length, asked, served) in cases {

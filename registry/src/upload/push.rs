@@ -168,9 +168,9 @@ impl Upload<'_> {
         self.part = self.part.max(session.min_part.unwrap_or(0));
         let one = self.profile.upload == UploadMode::OnePut || (self.size <= self.part && session.offset == 0);
         if one {
-            self.in_one(session).await?
+            self.in_one(session).await?;
         } else {
-            self.in_parts(session).await?
+            self.in_parts(session).await?;
         }
         Ok(Pushed::Uploaded(self.sent))
     }
