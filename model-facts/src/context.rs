@@ -21,6 +21,7 @@ const KEYS: &[&str] = &[
     "seq_len",
     "max_context_length",
     "n_ctx",
+    "context_length",
 ];
 
 /// Larger numbers are the way of tokenizers to say that there is no limit.

@@ -49,6 +49,7 @@ fn read_config(input: &ModelFiles) -> Result<Option<Config>, FactsError> {
 
 fn from_config(draft: &mut Draft, config: &Config, input: &ModelFiles) -> Result<(), FactsError> {
     identity::derive(draft, config);
+    identity::tokenizer_code(draft, input)?;
     weights::derive(draft, input);
     identity::dtype(draft, config, input);
     quantization::derive(draft, Some(config), input)?;

@@ -65,7 +65,7 @@ fn from_config(draft: &mut Draft, config: &Config) -> Option<Quantization> {
     let found_in = Some(format!("{file} {place}"));
     let quantization = match (place.as_str(), value) {
         (_, Value::Object(object)) => read_object(object, config.root()),
-        ("quantize", Value::String(word)) => modelslim::read_word(word),
+        ("quantize", Value::String(word)) => modelslim::read_word(word, config.object("quantization_config")),
         ("quantization_bit", bits) => whole_model(bits),
         (_, other) => {
             let found = crate::config::describe(other);

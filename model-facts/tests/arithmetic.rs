@@ -144,6 +144,24 @@ const TABLE: &[(&str, u64, u64, Option<u64>)] = &[
     ("all-minilm-l6-v2", 0, 0, Some(256)),
     ("bge-reranker-v2-m3-offset-positions", 0, 0, Some(8_192)),
     ("whisper-large-v3", 2 * 20 * 64 * 2 * 32, 163_840, Some(448)),
+    ("hunyuan-moe-shared-caches", 2 * 8 * 128 * 2 * 16, 65_536, Some(262_144)),
+    ("kimi-linear-lists-from-one", (512 + 64) * 2, 1_152, Some(1_048_576)),
+    (
+        "exaone-4-32b-letters",
+        2 * 8 * 128 * 2 * 64,
+        2 * 8 * 128 * 2 * 16,
+        Some(131_072),
+    ),
+    ("zamba2-hybrid-blocks", 2 * 32 * 160 * 2 * 2, 40_960, Some(4_096)),
+    ("bamba-attention-indices", 2 * 8 * 128 * 2 * 3, 12_288, Some(262_144)),
+    ("minicpm3-4b-longrope", (256 + 32) * 2 * 62, 35_712, Some(32_768)),
+    (
+        "deepseek-vl2-tiny-without-mla",
+        2 * 10 * 128 * 2 * 12,
+        61_440,
+        Some(4_096),
+    ),
+    ("glm-5-sparse-index", (512 + 64) * 2 * 78, 89_856, Some(202_752)),
     ("internvl2.5-8b", 131_072, 131_072, Some(65_536)),
 ];
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::config::{Config, describe};
 use crate::draft::Draft;
+use crate::error::FactsError;
 use crate::files::ModelFiles;
 use crate::json;
 
@@ -69,6 +70,18 @@ pub(super) fn derive(draft: &mut Draft, config: &Config) {
     draft.facts.tie_word_embeddings = config
         .flag("tie_word_embeddings")
         .or_else(|| config.flag("tied_embeddings"));
+}
+
+/// A tokenizer can need code of its own although the model is built in.
+pub(super) fn tokenizer_code(draft: &mut Draft, input: &ModelFiles) -> Result<(), FactsError> {
+    const FILE: &str = "tokenizer_config.json";
+    if let Some(text) = input.text(FILE).filter(|_| !draft.facts.remote_code)
+        && json::inner(&json::object(FILE, text)?, "auto_map").is_some_and(|auto_map| !auto_map.is_empty())
+    {
+        draft.facts.remote_code = true;
+        draft.note("the tokenizer, not the model, needs code from the repository");
+    }
+    Ok(())
 }
 
 fn architectures(config: &Config) -> Vec<String> {

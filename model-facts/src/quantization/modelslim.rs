@@ -68,9 +68,9 @@ pub(super) fn read_config(object: &Object) -> Quantization {
     }
 }
 
-/// One word, as `MindIE` writes it under `quantize`.
-pub(super) fn read_word(word: &str) -> Quantization {
-    of_kind(&word.to_ascii_uppercase(), None)
+/// One word, as `MindIE` writes it under `quantize`, with the kind of the KV cache in an object of its own.
+pub(super) fn read_word(word: &str, cache: Option<&Object>) -> Quantization {
+    of_kind(&word.to_ascii_uppercase(), cache.and_then(kv_bits))
 }
 
 fn of_kind(kind: &str, kv_bits: Option<u32>) -> Quantization {
