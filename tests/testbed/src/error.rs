@@ -79,6 +79,22 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
+    /// No node of this name is up.
+    #[error("no node {name} is up (up: {})", if up.is_empty() { "none".into() } else { up.join(", ") })]
+    UnknownNode {
+        /// The name asked for.
+        name: String,
+        /// The nodes that are up.
+        up: Vec<String>,
+    },
+    /// A component is not running on a node.
+    #[error("no {component} was started on node {node}")]
+    NotStarted {
+        /// The component.
+        component: String,
+        /// The node.
+        node: String,
+    },
     /// A prebuilt component is not the pinned one.
     #[error("prebuilt {name} {version} in {} is not the pinned one: sha256 {found}, pinned {pinned}", folder.display())]
     PrebuiltMismatch {
@@ -182,6 +198,7 @@ impl Error {
                 state.display()
             )),
             Self::NotUp { .. } => Some("start one: `cargo xtask testbed up`".into()),
+            Self::UnknownNode { .. } => Some("start the nodes: `cargo xtask testbed up nodes`".into()),
             Self::PortTaken { .. } => Some("stop that program and start again".into()),
             Self::NetworkTaken { .. } => {
                 Some("remove that route, or the network it belongs to, while the test bed is in use".into())

@@ -175,6 +175,11 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let process = spawn(Command::new("sleep").arg("60"), &folder.join("log"), &folder).unwrap();
         assert!(process.is_alive());
+        // The kernel lets the parent go on a moment before the child's new environment can be read.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while marked(&folder).is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!(marked(&folder), vec![process]);
         let other = ProcessId {
             start_time: process.start_time + 1,

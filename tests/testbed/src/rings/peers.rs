@@ -120,9 +120,9 @@ impl Bed {
             .state()
             .component(DAEMON, Some(node))
             .map(|component| component.process);
-        let process = process.ok_or_else(|| Error::Malformed {
-            what: format!("node {node}"),
-            reason: "no dfdaemon was started there".into(),
+        let process = process.ok_or_else(|| Error::NotStarted {
+            component: DAEMON.into(),
+            node: node.into(),
         })?;
         process.stop(Duration::ZERO);
         Ok(())

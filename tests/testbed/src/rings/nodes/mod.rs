@@ -139,20 +139,12 @@ pub struct Traffic {
 /// The node of this name, if it is up.
 pub(crate) fn node(state: &State, name: &str) -> Result<Node, Error> {
     let up = nodes(state);
-    let names: Vec<_> = up.iter().map(|node| node.name.clone()).collect();
-    up.into_iter()
-        .find(|node| node.name == name)
-        .ok_or_else(|| Error::Malformed {
-            what: format!("the node name {name}"),
-            reason: format!(
-                "nodes that are up: {}",
-                if names.is_empty() {
-                    "none".into()
-                } else {
-                    names.join(", ")
-                }
-            ),
-        })
+    let names = up.iter().map(|node| node.name.clone()).collect();
+    let found = up.into_iter().find(|node| node.name == name);
+    found.ok_or_else(|| Error::UnknownNode {
+        name: name.into(),
+        up: names,
+    })
 }
 
 /// All nodes that are up.
@@ -218,9 +210,6 @@ mod tests {
         };
         assert_eq!(nodes(&state), vec![expected]);
         let error = node(&state, "cpu-1").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the node name cpu-1 is not readable: nodes that are up: cpu-2"
-        );
+        assert_eq!(error.to_string(), "no node cpu-1 is up (up: cpu-2)");
     }
 }
