@@ -15,7 +15,7 @@ use crate::hashing::Sha256Hasher;
 use crate::sources::{ByteStream, FileReader, SourceError};
 
 /// The state of the hash is kept each time this many bytes have passed, so that a resume hashes at most that much again.
-pub(crate) const CHECKPOINT: u64 = 4 << 20;
+pub(crate) const CHECKPOINT: u64 = 1 << 20;
 
 /// A hash on its way: how far, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]

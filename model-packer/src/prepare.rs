@@ -104,17 +104,17 @@ fn unverified(gathered: &Gathered) -> Result<Vec<String>, PackError> {
 
 async fn file_of(gathered: &Gathered, taken: &Taken, options: &PackOptions) -> Result<(PackageFile, Layer), PackError> {
     let listed = gathered.listed(taken.path.as_str())?;
-    let held = gathered.contents.get(&listed.path);
-    let head = tar_header(&taken.path, listed.size);
-    let tar = (options.layout == Layout::Tar).then_some((head.as_slice(), tar_trailer_length(listed.size)));
-    let (digest, tar_digest) = match (held, listed.hash.sha256(), tar) {
+    let kept = gathered.contents.get(&listed.path);
+    let header = tar_header(&taken.path, listed.size);
+    let tar = (options.layout == Layout::Tar).then_some((header.as_slice(), tar_trailer_length(listed.size)));
+    let (digest, tar_digest) = match (kept, listed.hash.sha256(), tar) {
         (Some(bytes), _, None) => (Digest::of(bytes), None),
         (Some(bytes), _, Some(_)) => (Digest::of(bytes), Some(Digest::of(&tar_bytes(&taken.path, bytes)))),
         (None, Some(published), None) => (published.clone(), None),
         (None, _, tar) => hash_and_check(gathered, listed, tar).await?,
     };
     let layer_digest = tar_digest.clone().unwrap_or_else(|| digest.clone());
-    let (size, content) = match (held, tar) {
+    let (size, content) = match (kept, tar) {
         (Some(bytes), None) => (listed.size, LayerContent::Memory(bytes.clone())),
         (Some(bytes), Some(_)) => (
             tar_size(listed.size),
@@ -125,8 +125,13 @@ async fn file_of(gathered: &Gathered, taken: &Taken, options: &PackOptions) -> R
             (listed.size, LayerContent::Stream(file))
         }
         (None, Some((_, tail))) => {
-            debug_assert_eq!(head.len() as u64, TAR_PAYLOAD_OFFSET);
-            let file = HashedFile::wrapped(gathered.reader(listed), head.clone().into(), tail, layer_digest.clone());
+            debug_assert_eq!(header.len() as u64, TAR_PAYLOAD_OFFSET);
+            let file = HashedFile::wrapped(
+                gathered.reader(listed),
+                header.clone().into(),
+                tail,
+                layer_digest.clone(),
+            );
             (tar_size(listed.size), LayerContent::Stream(file))
         }
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use artifact::{Built, Digest, build_manifest, media_type};
 use bytes::Bytes;
@@ -236,12 +236,6 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
         .journal
         .as_ref()
         .and_then(|journal| journal.resume(&settings.target, &blob.digest));
-    let offset = resume.as_ref().map_or(0, |resume| resume.checkpoint.offset);
-    settings.reporter.tell(&Event::Started {
-        path: blob.name.clone(),
-        size: blob.size,
-        offset,
-    });
     let (source, hashed): (Box<dyn BlobSource>, Option<HashedFile>) = match &blob.content {
         LayerContent::Memory(bytes) => (Box::new(bytes.clone()), None),
         LayerContent::Stream(file) => {
@@ -258,17 +252,17 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
         observer: Some(observer(blob, settings, hashed)),
         ..PushOptions::default()
     };
-    let counted = Arc::new(AtomicU64::new(0));
     let source = Counted {
         source,
-        counted: Arc::clone(&counted),
+        started: AtomicBool::new(false),
         blob: blob.clone(),
         reporter: Arc::clone(&settings.reporter),
     };
     let pushed = settings
         .client
         .push_blob(&settings.target, blob.digest.as_str(), blob.size, &source, &options)
-        .await?;
+        .await;
+    let pushed = pushed.inspect_err(|error| forget_if_wrong(blob, settings, error))?;
     if let Some(journal) = &settings.journal {
         journal.forget(&settings.target, &blob.digest);
     }
@@ -279,6 +273,18 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
     };
     finished(settings, blob, arrival.clone());
     Ok((blob.size, arrival))
+}
+
+/// Wrong bytes are withdrawn at the registry, so there is nothing to go on from.
+fn forget_if_wrong(blob: &Blob, settings: &PushSettings, error: &registry::Error) {
+    let wrong = match error.kind() {
+        registry::ErrorKind::Source(cause) => cause.kind() == std::io::ErrorKind::InvalidData,
+        registry::ErrorKind::DigestInvalid { .. } => true,
+        _ => false,
+    };
+    if let Some(journal) = settings.journal.as_ref().filter(|_| wrong) {
+        journal.forget(&settings.target, &blob.digest);
+    }
 }
 
 fn finished(settings: &PushSettings, blob: &Blob, arrival: Arrival) {
@@ -319,7 +325,7 @@ fn observer(blob: &Blob, settings: &PushSettings, hashed: Option<HashedFile>) ->
 /// Tells progress while bytes leave.
 struct Counted {
     source: Box<dyn BlobSource>,
-    counted: Arc<AtomicU64>,
+    started: AtomicBool,
     blob: Blob,
     reporter: Reporter,
 }
@@ -328,17 +334,17 @@ impl BlobSource for Counted {
     fn open(&self, offset: u64) -> futures::future::BoxFuture<'_, std::io::Result<registry::SourceStream>> {
         Box::pin(async move {
             let stream = self.source.open(offset).await?;
-            self.counted.store(offset, Ordering::Relaxed);
-            let (counted, path, reporter) = (
-                Arc::clone(&self.counted),
-                self.blob.name.clone(),
-                Arc::clone(&self.reporter),
-            );
+            let path = self.blob.name.clone();
+            if !self.started.swap(true, Ordering::Relaxed) {
+                let (path, size) = (path.clone(), self.blob.size);
+                self.reporter.tell(&Event::Started { path, size, offset });
+            }
+            let (mut sent, reporter) = (offset, Arc::clone(&self.reporter));
             let told = stream.inspect_ok(move |chunk| {
-                let offset = counted.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
+                sent += chunk.len() as u64;
                 reporter.tell(&Event::Progress {
                     path: path.clone(),
-                    offset,
+                    offset: sent,
                 });
             });
             Ok(told.boxed())

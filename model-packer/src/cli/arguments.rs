@@ -1,4 +1,8 @@
-//! What can be written on the command line.
+//! What can be written on the command line. The comments are its help text, so they are written for a terminal.
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments are shown on a terminal, where backticks and brackets only disturb"
+)]
 
 use std::path::PathBuf;
 
@@ -75,6 +79,7 @@ pub(super) enum Output {
 
 /// What to take from the source.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Choice {
     /// Take only files that match. `*` also crosses `/`; a trailing `/` means everything below. Can be repeated.
     #[arg(long, value_name = "GLOB")]

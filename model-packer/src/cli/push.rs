@@ -116,13 +116,23 @@ fn summary_text(summary: &PushSummary, package: &ModelPackage, elapsed: std::tim
         ""
     };
     format!(
-        "{facts}{absent}{image}sent     {} in {} ({}), {} there already, {} mounted\ndigest   {}{state}\nnext     model-packer inspect {}",
-        text::bytes(summary.sent),
-        text::duration(elapsed),
-        text::rate(summary.sent, elapsed),
+        "{facts}{absent}{image}sent     {}, {} there already, {} mounted\ndigest   {}{state}\nnext     model-packer inspect {}",
+        sent_text(summary.sent, elapsed),
         text::bytes(summary.present),
         text::bytes(summary.mounted),
         summary.digest,
         summary.reference,
     )
+}
+
+fn sent_text(sent: u64, elapsed: std::time::Duration) -> String {
+    match sent {
+        0 => format!("nothing in {}", text::duration(elapsed)),
+        _ => format!(
+            "{} in {} ({})",
+            text::bytes(sent),
+            text::duration(elapsed),
+            text::rate(sent, elapsed)
+        ),
+    }
 }
