@@ -38,11 +38,11 @@ impl Ring {
         match self {
             Self::Registry => &["docker-registry"],
             Self::ControlPlane => &[
-                "etcd",
-                "kubectl",
-                "kube-controller-manager",
                 "kube-apiserver",
+                "etcd",
+                "kube-controller-manager",
                 "kube-scheduler",
+                "kubectl",
             ],
             Self::Nodes => &[
                 "pause",

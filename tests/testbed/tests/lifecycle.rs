@@ -142,7 +142,7 @@ fn owner_to_be_killed() {
         bed.up(Ring::Nodes).unwrap();
         start_pod(&bed, "left-behind");
         std::fs::write(ready_file(), "").unwrap();
-        std::thread::sleep(Duration::from_secs(600));
+        std::thread::sleep(Duration::from_mins(10));
     }
 }
 
@@ -165,7 +165,7 @@ fn start_owner() -> Child {
 fn a_killed_owner_leaves_a_bed_that_the_next_one_removes() {
     let _ = std::fs::remove_file(ready_file());
     let mut owner = start_owner();
-    let deadline = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_mins(3);
     while !ready_file().exists() {
         assert!(
             Instant::now() < deadline && owner.try_wait().unwrap().is_none(),

@@ -4,9 +4,11 @@ mod pins;
 mod prebuilt;
 mod source;
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock};
@@ -82,17 +84,41 @@ impl ComponentStore {
         Ok(program)
     }
 
-    /// Makes several components, as many at once as there are processors; builds share them well enough two at a time.
+    /// Makes several components, two at a time. Those that are built from one Go module are built one after the other: they
+    /// share most of their packages, and two builds at once would compile them twice.
     pub fn ensure_all(&self, names: &[&str]) -> Result<(), Error> {
-        let half = names.len().div_ceil(2);
-        let (first, second) = names.split_at(half);
-        let ensure = |names: &[&str]| names.iter().try_for_each(|name| self.ensure(name).map(drop));
+        let groups = Mutex::new(self.groups(names)?);
+        let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let work = || {
+            while let Some(group) = next() {
+                group.iter().try_for_each(|name| self.ensure(name).map(drop))?;
+            }
+            Ok(())
+        };
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| ensure(second));
-            let own = ensure(first);
+            let other = scope.spawn(work);
+            let own = work();
             let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             own.and(other)
         })
+    }
+
+    fn groups<'n>(&self, names: &[&'n str]) -> Result<VecDeque<Vec<&'n str>>, Error> {
+        let mut groups: VecDeque<(Option<&str>, Vec<&str>)> = VecDeque::new();
+        for name in names {
+            let module = match find(name)?.recipe {
+                Recipe::Go { module, .. } if self.origin(name)? == Origin::Source => Some(module),
+                _ => None,
+            };
+            match groups
+                .iter_mut()
+                .find(|(other, _)| module.is_some() && *other == module)
+            {
+                Some((_, group)) => group.push(name),
+                None => groups.push_back((module, vec![name])),
+            }
+        }
+        Ok(groups.into_iter().map(|(_, group)| group).collect())
     }
 
     fn make(&self, component: &Component, folder: &Path, program: &Path) -> Result<(), Error> {

@@ -111,3 +111,32 @@ fn an_unknown_component_is_named() {
     assert_eq!(message, "no component is called kubelett");
     fs::remove_dir_all(root).unwrap();
 }
+
+#[test]
+fn only_source_builds_of_one_module_wait_for_each_other() {
+    let (store, root, prebuilt) = store("groups");
+    let names = ["etcd", "kube-apiserver", "oras", "kubelet", "kubectl", "helm"];
+    let source = store.groups(&names).unwrap();
+    assert_eq!(
+        source,
+        [
+            vec!["etcd"],
+            vec!["kube-apiserver", "kubelet", "kubectl"],
+            vec!["oras"],
+            vec!["helm"]
+        ]
+    );
+    let kubelet = Component::find("kubelet").unwrap();
+    fs::write(
+        prebuilt.join("MANIFEST"),
+        format!("kubelet\t{}\tabc\n", kubelet.version),
+    )
+    .unwrap();
+    fs::write(prebuilt.join(format!("kubelet-{}.xz", kubelet.version)), "").unwrap();
+    let mixed = store.groups(&names[1..5]).unwrap();
+    assert_eq!(
+        mixed,
+        [vec!["kube-apiserver", "kubectl"], vec!["oras"], vec!["kubelet"]]
+    );
+    fs::remove_dir_all(root).unwrap();
+}
