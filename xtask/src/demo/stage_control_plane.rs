@@ -10,7 +10,7 @@ use super::{Demo, show};
 use crate::{binaries, product, workspace};
 
 const CONTROLLER_METRICS: &str = "127.0.0.1:8082";
-const RECORDED_NODES: &str = "examples/mixed-cluster.yaml";
+const RECORDED_NODES: &str = "examples/clusters/demo.yaml";
 
 pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     demo.bed.up(Ring::ControlPlane)?;
@@ -20,7 +20,7 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     apply_recorded_nodes(demo)?;
     start_controller(demo)?;
     show::note("Users say which model they want. The controller finds the rest.");
-    for deployment in ["examples/smollm2.yaml", "examples/qwen3-8b.yaml"] {
+    for deployment in ["examples/deployments/smollm2.yaml", "examples/deployments/qwen3-8b.yaml"] {
         apply_deployment(demo, deployment)?;
     }
     for name in ["smollm2", "qwen3-8b"] {

@@ -19,7 +19,7 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     show::note("The product is installed through its chart.");
     product::install(&demo.bed, &product::Options { dragonfly: false, more_plain_http: Vec::new() })?;
     ship_matrix(demo)?;
-    for deployment in ["examples/smollm2.yaml", "examples/qwen3-8b.yaml"] {
+    for deployment in ["examples/deployments/smollm2.yaml", "examples/deployments/qwen3-8b.yaml"] {
         apply_deployment(demo, deployment)?;
     }
     show::note("Weights are fetched, proven and mounted; engines start.");

@@ -44,9 +44,11 @@ fn ask(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
     let arguments = ["push", "hf://Qwen/Qwen3-8B", &large, "--plain-http", "--facts-only"];
     show::run(&format!("model-packer {}", arguments.join(" ")), &mut demo.tool("model-packer", &arguments)?)?;
     show::note("Which engine build would each get in a cluster of mixed accelerators, and why not the others?");
-    for (deployment, model) in [("examples/smollm2.yaml", artifact), ("examples/qwen3-8b.yaml", large.as_str())] {
+    for (deployment, model) in [("examples/deployments/smollm2.yaml", artifact), ("examples/deployments/qwen3-8b.yaml", large.as_str())] {
+        let cluster = "examples/clusters/demo.yaml";
+        let registry = demo.bed.registry_address();
         let arguments =
-            ["explain", "-f", deployment, "--cluster", "examples/mixed-cluster.yaml", "--model", model, "--plain-http"];
+            ["explain", "-f", deployment, "--cluster", cluster, "--model", model, "--plain-http", registry];
         show::run(&format!("plimsoll {}", arguments.join(" ")), &mut demo.tool("plimsoll", &arguments)?)?;
     }
     Ok(())
