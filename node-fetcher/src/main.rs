@@ -18,6 +18,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Pull(command::pull::PullArgs),
+    Serve(command::serve::ServeArgs),
 }
 
 #[tokio::main]
@@ -30,6 +31,7 @@ async fn main() -> ExitCode {
         .init();
     let done = match Arguments::parse().command {
         Command::Pull(arguments) => arguments.run().await,
+        Command::Serve(arguments) => arguments.run().await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

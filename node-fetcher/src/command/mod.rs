@@ -1,6 +1,7 @@
 //! The subcommands and what they share.
 
 pub(crate) mod pull;
+pub(crate) mod serve;
 
 use std::path::PathBuf;
 

@@ -5,13 +5,13 @@ use std::sync::{Arc, PoisonError};
 
 use ::registry::Reference;
 use artifact::{Digest, Encoding, PackedModel};
-use crds::node_weights::{FetchReason, SourceKind};
+use crds::node_weights::FetchReason;
 use futures::FutureExt as _;
 use futures::future::try_join_all;
 
 use super::blob::BlobJob;
 use super::error::FetchError;
-use super::progress::{BlobProgress, Progress};
+use super::progress::{BlobProgress, Progress, Snapshot};
 use super::{Fetcher, Flight, Urgency};
 use crate::source::Access;
 use crate::store::{BlobState, Record, RecordedFile, Reservation, Store, StoreError};
@@ -61,7 +61,7 @@ impl Fetcher {
             self.join(job, urgency, progress)
         });
         try_join_all(flights.collect::<Vec<_>>()).await?;
-        let record = record_of(reference, &model, progress.snapshot().by_source);
+        let record = record_of(reference, &model, progress.snapshot());
         let view = record.clone();
         self.blocking(move |store| store.make_view(&view))
             .await
@@ -224,7 +224,7 @@ fn refuse_packed_layers(model: &PackedModel, subject: &str) -> Result<(), FetchE
     )
 }
 
-fn record_of(reference: &Reference, model: &PackedModel, sources: BTreeMap<SourceKind, u64>) -> Record {
+fn record_of(reference: &Reference, model: &PackedModel, snapshot: Snapshot) -> Record {
     let files = model.files.iter().map(|file| RecordedFile {
         path: file.path.clone(),
         digest: file.digest.clone(),
@@ -234,7 +234,8 @@ fn record_of(reference: &Reference, model: &PackedModel, sources: BTreeMap<Sourc
         digest: model.digest.clone(),
         reference: reference.to_string(),
         files: files.collect(),
-        sources,
+        sources: snapshot.by_source,
+        demotions: snapshot.demotions,
         ready_at: Some(jiff::Timestamp::now()),
     }
 }

@@ -65,6 +65,11 @@ impl Leases {
                 .any(|lease| lease.artifact == *artifact && lease.until.is_none_or(|until| until > now))
     }
 
+    /// How many volumes have anything mounted.
+    pub fn all_mounts(&self) -> usize {
+        self.by_volume.values().filter(|lease| lease.until.is_none()).count()
+    }
+
     /// How many volumes have it mounted.
     pub fn mounts(&self, artifact: &Digest) -> usize {
         self.by_volume

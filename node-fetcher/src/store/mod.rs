@@ -281,13 +281,19 @@ impl Store {
         Ok(files_folder)
     }
 
+    /// Whether an artifact can be mounted now.
+    pub fn is_complete(&self, artifact: &Digest) -> Result<bool, StoreError> {
+        let Some(record) = self.record(artifact)? else {
+            return Ok(false);
+        };
+        let proven = record.blobs().all(|blob| self.blob_state(blob) == BlobState::Proven);
+        Ok(proven && self.view_path(artifact).join("files").is_dir())
+    }
+
     /// The folder of an artifact's files, when it is complete; marks it as used.
     pub fn open_view(&self, artifact: &Digest) -> Result<Option<PathBuf>, StoreError> {
         let folder = self.view_path(artifact).join("files");
-        let complete = self
-            .record(artifact)?
-            .is_some_and(|record| record.blobs().all(|blob| self.blob_state(blob) == BlobState::Proven));
-        if !complete || !folder.is_dir() {
+        if !self.is_complete(artifact)? {
             return Ok(None);
         }
         record::touch(&self.record_path(artifact), SystemTime::now())?;

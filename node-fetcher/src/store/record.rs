@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use artifact::{Digest, FilePath};
-use crds::node_weights::SourceKind;
+use crds::node_weights::{Demotion, SourceKind};
 use serde::{Deserialize, Serialize};
 
 use super::error::{At as _, StoreError};
@@ -24,7 +24,7 @@ pub struct RecordedFile {
 }
 
 /// An artifact that is, or was, complete in this store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// Digest of its manifest.
@@ -36,6 +36,9 @@ pub struct Record {
     /// Bytes that each kind of source delivered.
     #[serde(default)]
     pub sources: BTreeMap<SourceKind, u64>,
+    /// Sources that were given up on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub demotions: Vec<Demotion>,
     /// When it became complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_at: Option<jiff::Timestamp>,
