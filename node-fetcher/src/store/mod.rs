@@ -87,6 +87,10 @@ impl Store {
 
     pub(crate) fn open_at_boot(root: &Path, floor: Floor, boot_id: &str) -> Result<Arc<Self>, StoreError> {
         let [blobs, partials, views] = ["blobs/sha256", "partial", "views"].map(|name| root.join(name));
+        // Only the store itself is closed to others, not the folders that lead to it.
+        if let Some(parent) = root.parent() {
+            fs::create_dir_all(parent).at("create folder", parent)?;
+        }
         for folder in [&blobs, &partials, &views] {
             DirBuilder::new()
                 .recursive(true)
