@@ -36,6 +36,8 @@ pub(crate) enum Command {
     /// Work on the matrix.
     #[command(subcommand)]
     Matrix(MatrixCommand),
+    /// Show which deployments a change of the matrix would move, and how.
+    BlastRadius(BlastRadius),
     /// Print the completion script of a shell.
     Completions(Completions),
     /// Print the manual page.
@@ -119,8 +121,18 @@ pub(crate) struct Facts {
 pub(crate) enum MatrixCommand {
     /// Say what is wrong with a folder of documents.
     Lint(Lint),
+    /// Show what changed between two matrices.
+    Diff(Diff),
+    /// Show how many builds of each vendor serve each model.
+    Coverage(Coverage),
+    /// List every image to mirror, with digests where they are known.
+    MirrorList(MirrorList),
+    /// List drivers and stacks that the builds need, by product.
+    Requirements(Requirements),
     /// Print a `MatrixRevision` and the `MatrixChannel` that points to it.
     Render(Render),
+    /// Write a static page that shows the matrix.
+    Site(Site),
 }
 
 #[derive(Debug, Args)]
@@ -137,10 +149,61 @@ pub(crate) struct Lint {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The older one: a folder, or a rendered revision.
+    pub(crate) from: PathBuf,
+    /// The newer one.
+    pub(crate) to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Coverage {
+    /// Only this vendor.
+    #[arg(long)]
+    pub(crate) vendor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MirrorList {
+    /// Only images for these vendors.
+    #[arg(long)]
+    pub(crate) vendor: Vec<String>,
+    /// Only final releases.
+    #[arg(long)]
+    pub(crate) final_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Requirements {
+    /// Only this vendor.
+    #[arg(long)]
+    pub(crate) vendor: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Render {
     /// Name of the channel (`stable`, `candidate`).
     #[arg(long, value_name = "NAME")]
     pub(crate) channel: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Site {
+    /// The folder to write to.
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BlastRadius {
+    /// The matrix in force: a folder, or a rendered revision.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) from: PathBuf,
+    /// The matrix to come.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) question: Question,
 }
 
 #[derive(Debug, Args)]

@@ -129,6 +129,13 @@ impl Matrix {
         &self.contents.lists
     }
 
+    /// Builds that a support row selects, its bounds on the upstream version included.
+    pub fn builds_of<'own>(&'own self, row: &'own SupportRow) -> impl Iterator<Item = &'own Build> {
+        let selected = self.index.select(&row.builds, &self.contents);
+        let builds = selected.into_iter().map(|position| &self.contents.builds[position]);
+        builds.filter(|build| crate::index::in_bounds(row, build))
+    }
+
     /// Products that a word of a selector means.
     pub fn products_for(&self, word: &str) -> BTreeSet<&str> {
         self.contents

@@ -94,6 +94,20 @@ pub struct StackRule {
     pub driver_min: BTreeMap<String, String>,
 }
 
+impl StackRule {
+    /// The lowest driver for a stack version: the entry with the longest equal start.
+    pub fn driver_for(&self, version: &str) -> Option<String> {
+        let starts =
+            |start: &str| version == start || version.strip_prefix(start).is_some_and(|rest| rest.starts_with('.'));
+        let found = self
+            .driver_min
+            .iter()
+            .filter(|(start, _)| starts(start))
+            .max_by_key(|(start, _)| start.len());
+        found.map(|(_, floor)| floor.clone())
+    }
+}
+
 /// A DRA driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

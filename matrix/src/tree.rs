@@ -89,6 +89,16 @@ impl Node {
         }
     }
 
+    /// Where a text stands, at any depth.
+    pub(crate) fn find_text(&self, wanted: &str) -> Option<Place> {
+        match &self.content {
+            Content::Text(text) if text == wanted => Some(self.place),
+            Content::List(items) => items.iter().find_map(|item| item.find_text(wanted)),
+            Content::Map(entries) => entries.iter().find_map(|(_, item)| item.find_text(wanted)),
+            _ => None,
+        }
+    }
+
     /// What the content is called in an error.
     pub(crate) fn describe(&self) -> String {
         match &self.content {

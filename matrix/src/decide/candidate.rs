@@ -452,6 +452,16 @@ impl<'run> Look<'run> {
             context,
             concurrency: request.demand.concurrency.unwrap_or(1),
         };
+        if let (Some(floor), Some(memory)) = (limits.memory_mib, self.pool.memory.bytes)
+            && memory >> 20 < floor
+        {
+            let kind = ReasonKind::TooLittleMemory {
+                needs: floor << 20,
+                has: memory,
+                devices: 1,
+            };
+            self.against(kind, &product.row);
+        }
         match fit::place(&question) {
             Ok(placement) => {
                 if let crate::decision::Fit::Unknown { missing } = &placement.fit {

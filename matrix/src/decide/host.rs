@@ -35,7 +35,7 @@ fn stack(look: &mut Look<'_>, vendor: &Vendor, rule: &StackRule, needs: &str) {
         }
         return;
     }
-    match driver_min(rule, needs) {
+    match rule.driver_for(needs) {
         Some(floor) if look.build.driver.is_none() => driver(look, vendor, &rule.name, &floor, needs),
         Some(_) => {}
         None => unknown(look, &rule.name, needs),
@@ -87,18 +87,6 @@ fn above(rule: &StackRule, needs: String, has: String, compared: &str) -> Reason
 fn compare(left: &str, right: &str, scheme: VersionScheme) -> Option<Ordering> {
     let read = |text| EngineVersion::parse(text, scheme).ok();
     read(left)?.compare(&read(right)?)
-}
-
-/// The lowest driver for a stack version: the entry with the longest equal start.
-fn driver_min(rule: &StackRule, version: &str) -> Option<String> {
-    let starts =
-        |start: &str| version == start || version.strip_prefix(start).is_some_and(|rest| rest.starts_with('.'));
-    let found = rule
-        .driver_min
-        .iter()
-        .filter(|(start, _)| starts(start))
-        .max_by_key(|(start, _)| start.len());
-    found.map(|(_, floor)| floor.clone())
 }
 
 /// The first stack of the vendor that the build states, for ranking.

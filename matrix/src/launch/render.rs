@@ -155,7 +155,7 @@ fn applies(when: &Condition, matrix: &Matrix, choice: &Choice, input: &LaunchInp
         && in_range(when.upstream.as_ref(), choice.upstream.as_ref(), VersionScheme::Pep440)
         && words(&when.distributions, Some(&choice.distribution))
         && words(&when.families, facts.family.as_deref())
-        && words(&when.quantizations, facts.quantization.label.as_deref())
+        && by_quantization(&when.quantizations, facts.quantization.label.as_deref())
         && words(&when.methods, facts.quantization.method.as_deref())
         && words(&when.formats, Some(crate::index::format_word(facts.format)))
         && words(&when.tasks, facts.task.as_deref())
@@ -167,6 +167,16 @@ fn applies(when: &Condition, matrix: &Matrix, choice: &Choice, input: &LaunchInp
         && when
             .context_known
             .is_none_or(|wanted| wanted == choice.context.is_some())
+}
+
+/// Rules may use any spelling of a quantization that support rows may use.
+fn by_quantization(words: &Words, label: Option<&str>) -> bool {
+    let meant = |word: &String| model_facts::canonical_label(word).unwrap_or(word) == label.unwrap_or_default();
+    match words {
+        Words::Unset | Words::Any => true,
+        Words::None => label.is_none(),
+        Words::These(list) => list.iter().any(meant),
+    }
 }
 
 fn in_range(range: Option<&VersionRange>, version: Option<&String>, scheme: VersionScheme) -> bool {

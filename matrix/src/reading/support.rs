@@ -1,10 +1,13 @@
 //! `Support` documents.
 
 use super::{Contents, Reader};
+use model_facts::{LABELS, canonical_label};
+
 use crate::{
-    decode::DecodeError,
+    decode::{DecodeError, nearest},
     support::{SupportEntry, SupportHead, SupportRow},
     tree::Node,
+    words::Words,
 };
 
 pub(super) fn read(mut root: Node, reader: &mut Reader<'_>, contents: &mut Contents) {
@@ -20,6 +23,7 @@ pub(super) fn read(mut root: Node, reader: &mut Reader<'_>, contents: &mut Conte
             reader.push(error.with_hint("add `builds: {distribution: ...}` to the row or to the top of the document"));
             continue;
         };
+        let quantizations = canonical_quantizations(&entry.quantizations, &node, reader);
         contents.rows.push(SupportRow {
             builds,
             models: entry.models,
@@ -28,7 +32,7 @@ pub(super) fn read(mut root: Node, reader: &mut Reader<'_>, contents: &mut Conte
             } else {
                 entry.products
             },
-            quantizations: entry.quantizations,
+            quantizations,
             level: entry.level,
             limits: entry.limits,
             since: entry.since,
@@ -39,4 +43,26 @@ pub(super) fn read(mut root: Node, reader: &mut Reader<'_>, contents: &mut Conte
             row: reader.row(&node),
         });
     }
+}
+
+/// The words of `model-facts` for what a row calls its quantizations; a word outside the vocabulary would match nothing.
+fn canonical_quantizations(words: &Words, node: &Node, reader: &mut Reader<'_>) -> Words {
+    let Words::These(list) = words else {
+        return words.clone();
+    };
+    let mut labels = Vec::new();
+    for word in list {
+        match canonical_label(word) {
+            Some(label) => labels.push(label.to_owned()),
+            None => {
+                let hint = nearest(word, LABELS).map_or_else(
+                    || format!("known: {}", LABELS.join(", ")),
+                    |near| format!("did you mean `{near}`? Known: {}", LABELS.join(", ")),
+                );
+                let place = node.find_text(word).unwrap_or(node.place);
+                reader.push(DecodeError::at(place, format!("`{word}` is no quantization")).with_hint(hint));
+            }
+        }
+    }
+    Words::These(labels)
 }
