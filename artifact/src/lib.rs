@@ -11,9 +11,12 @@ pub mod media_type;
 mod oci;
 mod package;
 mod path;
+mod pieces;
 mod read;
+mod referrer;
 mod tar;
 mod twin;
+mod validate;
 
 pub use config::{About, ModelConfig, ModelFs, Technical};
 pub use digest::{Digest, DigestError};
@@ -24,6 +27,9 @@ pub use package::{
     BuildError, Built, Document, Layout, MOUNTABLE_LAYER_LIMIT, ModelPackage, PackageFile, build_manifest,
 };
 pub use path::{FilePath, PathError, PathProblem, check_collisions};
+pub use pieces::{FilePieces, PIECE_FLOOR, PIECE_LIMIT, Piece, PieceError, PieceMap, plan_pieces};
 pub use read::{MANIFEST_LIMIT, PackedFile, PackedModel, Payload, ReadError};
+pub use referrer::{BuiltReferrer, build_referrer};
 pub use tar::{TAR_PAYLOAD_OFFSET, tar_bytes, tar_header, tar_size, tar_trailer_length};
 pub use twin::{Twin, TwinImage, build_index};
+pub use validate::{Violation, validate_config};

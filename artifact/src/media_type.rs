@@ -98,7 +98,7 @@ impl Encoding {
         let packed = ["+gzip", ".gzip", "+zstd", ".zstd", "+lz4", "+bzip2", "+xz"];
         if packed.iter().any(|end| media_type.ends_with(end)) {
             Self::Compressed
-        } else if media_type.ends_with(".tar") || media_type.ends_with("+tar") {
+        } else if [".tar", "+tar"].iter().any(|end| media_type.ends_with(end)) {
             Self::Tar
         } else {
             Self::Raw

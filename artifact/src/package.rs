@@ -75,7 +75,8 @@ pub struct Document {
 }
 
 impl Document {
-    pub(crate) fn new(media_type: &str, bytes: Vec<u8>) -> Self {
+    /// These bytes under this type.
+    pub fn new(media_type: &str, bytes: Vec<u8>) -> Self {
         Self {
             media_type: media_type.to_owned(),
             digest: Digest::of(&bytes),

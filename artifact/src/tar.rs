@@ -4,18 +4,20 @@
 use crate::FilePath;
 
 /// Where the file's content starts in its layer.
-pub const TAR_PAYLOAD_OFFSET: u64 = 4096;
+pub const TAR_PAYLOAD_OFFSET: u64 = HEADER as u64;
+
+const HEADER: usize = 4096;
 
 const BLOCK: usize = 512;
 /// Between the header of the pax records and the header of the file.
-const PAX_SPACE: usize = TAR_PAYLOAD_OFFSET as usize - 2 * BLOCK;
+const PAX_SPACE: usize = HEADER - 2 * BLOCK;
 /// Largest size that eleven octal digits hold.
 const OCTAL_LIMIT: u64 = 0o777_7777_7777;
 
 /// The 4096 bytes before the content: pax records padded with a comment, then the file's own header.
 /// Mode 0644, owner 0:0, time 0: nothing of the machine that packs.
 pub fn tar_header(path: &FilePath, size: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(TAR_PAYLOAD_OFFSET as usize);
+    let mut bytes = Vec::with_capacity(HEADER);
     bytes.extend(ustar_header("PaxHeaders.0/file", PAX_SPACE as u64, b'x'));
     bytes.extend(pax_records(path, size));
     // A reader that takes the pax size must not meet another one here, so a size that does not fit is zero.
@@ -38,7 +40,8 @@ pub fn tar_size(size: u64) -> u64 {
 pub fn tar_bytes(path: &FilePath, content: &[u8]) -> Vec<u8> {
     let mut bytes = tar_header(path, content.len() as u64);
     bytes.extend_from_slice(content);
-    bytes.resize(tar_size(content.len() as u64) as usize, 0);
+    // The end of the block, and two empty blocks.
+    bytes.resize(HEADER + content.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
     bytes
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn build_twin(layers: &[Layer], annotations: &Annotations) -> Twin {
         .into_iter()
         .map(|architecture| image_for(architecture, layers, annotations))
         .collect();
-    let manifests = images.iter().map(|image| image.descriptor()).collect();
+    let manifests = images.iter().map(TwinImage::descriptor).collect();
     Twin {
         index: build_index(manifests, Annotations::new()),
         images,
