@@ -14,7 +14,7 @@ use crate::store::{Record, Store};
 
 /// Between attempts at something that no pod waits for.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 /// Failed tasks that are shown before the oldest is forgotten.
 const FAILURES_KEPT: usize = 32;
 
@@ -181,6 +181,19 @@ impl Daemon {
     pub fn want(&self, mut wanted: Vec<Wanted>) {
         wanted.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.digest.cmp(&b.digest)));
         let digests: BTreeSet<Digest> = wanted.iter().map(|item| item.digest.clone()).collect();
+        let unwanted = self
+            .wanted()
+            .into_iter()
+            .map(|item| item.digest)
+            .filter(|digest| !digests.contains(digest));
+        let failed = |task: &Arc<Task>| matches!(task.outcome(), Outcome::Failed(_));
+        let mut tasks = self.lock();
+        for digest in unwanted {
+            if tasks.get(&digest).is_some_and(failed) {
+                tasks.remove(&digest);
+            }
+        }
+        drop(tasks);
         self.store().with_leases(|leases| leases.want(digests));
         let changed = self.wanted.send_if_modified(|known| {
             let differs = *known != wanted;
@@ -219,7 +232,7 @@ impl Daemon {
                 move |store| {
                     digests
                         .iter()
-                        .map(|digest| Ok(store.is_complete(digest)?))
+                        .map(|digest| store.is_complete(digest))
                         .collect::<Result<Vec<_>, _>>()
                 }
             })

@@ -28,6 +28,7 @@ impl Extent {
     }
 
     /// The same start, at most `limit` bytes.
+    #[must_use]
     pub fn limited_to(self, limit: u64) -> Self {
         Self::new(self.start, self.end.min(self.start.saturating_add(limit)))
     }

@@ -25,7 +25,9 @@ enum Command {
 async fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt()
+        .with_ansi(colour)
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();

@@ -1,5 +1,7 @@
 //! The CSI driver over its real sockets, with a mount table of its own instead of the kernel's.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
 mod support;
 
 use std::collections::HashMap;

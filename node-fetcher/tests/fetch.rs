@@ -1,5 +1,7 @@
 //! Fetching through faults: whatever happens on the way, a wrong byte never has a final name.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -255,7 +257,7 @@ async fn a_refusal_in_the_middle_keeps_what_arrived_and_a_new_process_goes_on_fr
         .map(|seen| seen.asked)
         .sum();
     assert!(
-        again <= SIZE as u64 - kept,
+        again <= SIZE as u64 + 8 - kept,
         "{again} bytes were asked again although {kept} were kept"
     );
 }

@@ -3,6 +3,8 @@
 //! Needs root. Two mount namespaces stand for the node and for the daemon's container, joined as `Bidirectional`
 //! propagation joins them.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
 mod support;
 
 use std::fs;

@@ -126,7 +126,12 @@ impl ServeArgs {
             tokio::spawn(report::keep(Arc::clone(daemon), self.node_name.clone()));
         }
         let serving = csi::serve(node, &sockets, stop.clone());
-        let web = http::serve(self.metrics_address, Arc::clone(metrics), stop.clone());
+        let web = http::serve(
+            self.metrics_address,
+            Arc::clone(metrics),
+            sockets.registration.clone(),
+            stop.clone(),
+        );
         let stopping = async {
             tokio::select! {
                 _ = terminate.recv() => {}

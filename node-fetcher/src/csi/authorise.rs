@@ -12,10 +12,10 @@ use crate::fetch::FetchError;
 use crate::source::{Access, reason_of};
 
 /// A permission is asked for again after this time.
-const FRESH: Duration = Duration::from_secs(60);
+const FRESH: Duration = Duration::from_mins(1);
 /// While the registry does not answer, an older permission of the same namespace and secret still counts: running
 /// models must be able to restart from local weights.
-const WITHOUT_REGISTRY: Duration = Duration::from_secs(24 * 3600);
+const WITHOUT_REGISTRY: Duration = Duration::from_hours(24);
 const GRANTS_KEPT: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

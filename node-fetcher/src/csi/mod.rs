@@ -20,7 +20,7 @@ pub use server::{ServeError, Sockets, serve};
 pub const DRIVER: &str = "weights.plimsoll.dev";
 
 /// The protocols, as generated.
-#[expect(missing_docs, unreachable_pub, clippy::pedantic, reason = "generated code")]
+#[expect(missing_docs, clippy::pedantic, reason = "generated code")]
 pub mod protocol {
     /// Container Storage Interface.
     pub mod csi {

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 use super::attributes::{AttributeError, VolumeAttributes, check_target, pull_secret};
 use super::authorise::Authoriser;
 use super::mount::Mounter;
-use super::mount_table::mounted_at;
+use super::mount_table::{Mounted, mounted_at};
 use super::protocol::csi::node_server::Node;
 use super::protocol::csi::{
     NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
@@ -138,7 +138,7 @@ impl NodeService {
             .mounts()
             .at("read the mount table for", target)
             .map_err(|error| internal(&error))?;
-        match mounted_at(&mounts, target).map(|mounted| mounted.artifact()) {
+        match mounted_at(&mounts, target).map(Mounted::artifact) {
             Some(Some(mounted)) if mounted == *digest => {}
             Some(_) => {
                 return Err(Status::already_exists(format!(

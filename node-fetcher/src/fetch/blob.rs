@@ -103,10 +103,10 @@ impl Fetcher {
         progress.found(board.bytes());
 
         let open = CloseOnDrop(&board);
-        let (saver, saved) = mpsc::unbounded_channel();
+        let (saver, ranges) = mpsc::unbounded_channel();
         let saving = spawn_blocking({
             let partial = Arc::clone(&partial);
-            move || save_all(&partial, saved)
+            move || save_all(&partial, ranges)
         });
         let hashing = spawn_blocking({
             let (partial, board) = (Arc::clone(&partial), Arc::clone(&board));
@@ -234,7 +234,7 @@ impl Descent<'_> {
                 Ok(()) => self.fetcher.standings.delivered(index),
                 Err(TransferError::Store(error)) => return Err(FetchError::store(self.job.subject(), error)),
                 Err(TransferError::Source(error)) => {
-                    self.react(&mut ladder, source, error, gained >= WORTHWHILE).await?
+                    self.react(&mut ladder, source, error, gained >= WORTHWHILE).await?;
                 }
             }
         }

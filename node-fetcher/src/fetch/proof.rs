@@ -15,17 +15,17 @@ const BUFFER: u64 = 1 << 20;
 pub(crate) fn follow(partial: &Partial, board: &Board) -> Result<Option<Digest>, StoreError> {
     let mut hasher = Sha256::new();
     let mut buffer = Vec::new();
-    let mut hashed = 0;
-    while hashed < partial.size() {
-        let Some(written) = board.wait_beyond(hashed) else {
+    let mut position = 0;
+    while position < partial.size() {
+        let Some(written) = board.wait_beyond(position) else {
             return Ok(None);
         };
-        while hashed < written {
-            let length = (written - hashed).min(BUFFER);
+        while position < written {
+            let length = (written - position).min(BUFFER);
             buffer.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
-            partial.read_at(&mut buffer, hashed)?;
+            partial.read_at(&mut buffer, position)?;
             hasher.update(&buffer);
-            hashed += length;
+            position += length;
         }
     }
     Ok(Some(Digest::from_raw(&hasher.finalize().into())))

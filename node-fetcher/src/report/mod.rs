@@ -19,7 +19,7 @@ use crate::daemon::{Daemon, Wanted};
 /// The shortest time between two writes.
 const WRITE_PAUSE: Duration = Duration::from_secs(2);
 /// Free space moves all the time and is written this often.
-const REFRESH: Duration = Duration::from_secs(60);
+const REFRESH: Duration = Duration::from_mins(1);
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Keeps the object for ever. Without an API server in reach of this process there is nothing to keep.

@@ -16,7 +16,7 @@ const REGISTRY_TRIES: u32 = 6;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The first rest of a source that failed; doubled for every further failure.
 const FIRST_REST: Duration = Duration::from_secs(30);
-const LONGEST_REST: Duration = Duration::from_secs(600);
+const LONGEST_REST: Duration = Duration::from_mins(10);
 /// After wrong bytes for this many blobs a source is not asked again while the program runs.
 const POISONED_LIMIT: usize = 2;
 

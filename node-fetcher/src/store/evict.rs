@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Removes the least useful thing: leftovers of given-up fetches, then the artifact that was unused for longest.
-    fn evict_one(&self) -> Result<bool, StoreError> {
+    pub(super) fn evict_one(&self) -> Result<bool, StoreError> {
         let mut state = self.lock();
         let records = self.records()?;
         let referenced: BTreeSet<&Digest> = records.iter().flat_map(Record::blobs).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use artifact::Digest;
 
 /// A pod that waits asks again every two minutes at the latest; one that does not is gone.
-const WAITING: Duration = Duration::from_secs(600);
+const WAITING: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Lease {

@@ -81,8 +81,16 @@ impl StopMarker {
         if self.suspects.is_empty() {
             return files::remove_file(&self.suspects_path);
         }
-        let text: String = self.suspects.iter().map(|digest| format!("{digest}\n")).collect();
-        files::replace(&self.suspects_path, text.as_bytes())
+        let lines: Vec<_> = self.suspects.iter().map(Digest::as_str).collect();
+        files::replace(
+            &self.suspects_path,
+            lines
+                .join(
+                    "
+",
+                )
+                .as_bytes(),
+        )
     }
 }
 
