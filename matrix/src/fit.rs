@@ -74,7 +74,11 @@ impl<'run> Search<'run> {
         let fewest_nodes = question.asked_nodes.or(question.limits.nodes).unwrap_or(1).max(1);
         Self {
             question,
-            per_node: if plain { 1 } else { pool.devices_per_node() },
+            per_node: if is_divided(&pool.offer) {
+                1.min(pool.devices_per_node())
+            } else {
+                pool.devices_per_node()
+            },
             nodes_there,
             fewest_nodes,
             most_nodes: fewest_nodes,
@@ -346,6 +350,16 @@ impl<'run> Search<'run> {
             pipeline_parallel,
             fit,
         }
+    }
+}
+
+/// Parts of one card do not work together as if they were cards; the node itself is one device.
+fn is_divided(offer: &Offer) -> bool {
+    match offer {
+        Offer::Partition { .. } | Offer::Claim { profile: Some(_), .. } | Offer::Node => true,
+        // HAMi gives every share of a pod from another card.
+        Offer::Share { by, .. } => !matches!(by.as_str(), "hami" | "volcano" | "dynamic"),
+        Offer::Whole { .. } | Offer::Claim { .. } | Offer::Nothing => false,
     }
 }
 

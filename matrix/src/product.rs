@@ -306,6 +306,9 @@ pub struct ResourceRule {
     /// Counts of devices that a pod may ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u32>,
+    /// Partitions of cards that the whole-device resource does not count any more.
+    #[serde(default)]
+    pub disjoint: bool,
     /// Most units that one container may ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_container: Option<u32>,

@@ -19,6 +19,8 @@ pub(super) struct Find {
     pub(super) behind: Option<Offer>,
     pub(super) devices: u32,
     pub(super) memory: DeviceMemory,
+    /// The label that told the memory, to tell pools of one product apart.
+    pub(super) memory_label: Option<LabelRequirement>,
     pub(super) host: HostStack,
     pub(super) affinity: Vec<LabelRequirement>,
     pub(super) architecture: Option<String>,
@@ -40,6 +42,7 @@ impl Find {
             behind: None,
             devices: 0,
             memory: DeviceMemory::default(),
+            memory_label: None,
             host: HostStack::default(),
             affinity: Vec::new(),
             architecture: node.architecture.clone(),

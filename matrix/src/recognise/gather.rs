@@ -14,7 +14,8 @@ pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool
     for find in finds {
         groups.entry(group_key(&find)).or_default().push(find);
     }
-    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let split = split_by_memory(groups.values());
+    let mut taken: BTreeMap<String, Option<u64>> = BTreeMap::new();
     let mut made: Vec<(Pool, Option<Offer>)> = Vec::new();
     let mut sorted: Vec<Vec<Find>> = groups.into_values().collect();
     // Usable ones get the plain names.
@@ -27,7 +28,7 @@ pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool
         let Some(first) = group.first() else { continue };
         let id = free_name(&base_name(matrix, first), first, &mut taken);
         let behind = first.behind.clone();
-        made.push((pool(id, &group, nodes), behind));
+        made.push((pool(id, &group, nodes, &split), behind));
     }
     let names: Vec<(String, Offer, Vec<String>)> = made
         .iter()
@@ -54,84 +55,31 @@ pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool
 
 /// Everything that makes two nodes different for a decision. Memory counts in GiB: boards of one kind differ by a few MiB.
 fn group_key(find: &Find) -> String {
-    let memory = find.memory.bytes.map(|bytes| bytes >> 30);
-    format!(
-        "{:?}|{:?}|{:?}|{:?}|{:?}|{:?}|{memory:?}|{:?}|{:?}|{:?}|{:?}|{:?}",
-        find.vendor,
-        find.product,
-        find.raw,
-        find.offer,
-        find.standing,
-        find.behind,
-        find.memory.missing,
-        find.host,
-        find.architecture,
-        find.runtime,
-        find.taints
-    )
-}
-
-fn base_name(matrix: &Matrix, find: &Find) -> String {
-    let product = find
-        .product
-        .as_ref()
-        .and_then(|id| matrix.products().get(id))
-        .map(|product| product.id.clone());
-    let vendor = find.vendor.clone().unwrap_or_else(|| "unknown".to_owned());
-    let mut name = product.unwrap_or_else(|| match &find.raw {
-        Some(raw) => format!("{vendor}-unknown-{}", word(raw)),
-        None => format!("{vendor}-unknown"),
-    });
-    let tail = match &find.offer {
-        Offer::Partition {
-            profile: Some(profile), ..
-        }
-        | Offer::Claim {
-            profile: Some(profile), ..
-        } => {
-            format!("-{}", word(profile))
-        }
-        Offer::Partition { resource, .. } => format!("-{}", word(resource.rsplit('/').next().unwrap_or(resource))),
-        Offer::Share { by, .. } => format!("-{}", word(by)),
-        Offer::Claim { .. } => "-dra".to_owned(),
-        Offer::Whole { .. } | Offer::Node | Offer::Nothing => String::new(),
-    };
-    name.push_str(&tail);
-    name
-}
-
-/// Letters, digits, dots and hyphens of a text, in lower case.
-fn word(text: &str) -> String {
-    let mapped = text
-        .to_lowercase()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
-        .collect::<String>();
-    let parts: Vec<&str> = mapped.split('-').filter(|part| !part.is_empty()).collect();
-    parts.join("-")
-}
-
-/// The name itself, else with what sets the pool apart, else with a number.
-fn free_name(base: &str, find: &Find, taken: &mut BTreeSet<String>) -> String {
-    let architecture = find
-        .architecture
-        .as_ref()
-        .map(|architecture| format!("{base}-{architecture}"));
-    let memory = find.memory.bytes.map(|bytes| format!("{base}-{}gib", bytes >> 30));
+    let size = memory_class(find);
+    // Memory sets it apart only where the pool with the plain name has another one.
+    let differs = taken.get(base).is_some_and(|other| *other != size);
+    let memory = find
+        .memory
+        .bytes
+        .filter(|_| differs)
+        .map(|bytes| format!("{base}-{}gib", bytes >> 30));
+    let unusable = matches!(find.standing, Standing::Unusable { .. }).then(|| format!("{base}-unusable"));
     let numbered = (2..).map(|number| format!("{base}-{number}"));
     let names = std::iter::once(base.to_owned())
+        .chain(unusable)
         .chain(memory)
         .chain(architecture)
         .chain(numbered);
     for name in names {
-        if taken.insert(name.clone()) {
+        if !taken.contains_key(&name) {
+            taken.insert(name.clone(), size);
             return name;
         }
     }
     base.to_owned()
 }
 
-fn pool(id: String, group: &[Find], nodes_of_cluster: usize) -> Pool {
+fn pool(id: String, group: &[Find], nodes_of_cluster: usize, split: &BTreeSet<String>) -> Pool {
     let first = &group[0];
     let mut nodes: Vec<PoolNode> = group
         .iter()
@@ -152,7 +100,7 @@ fn pool(id: String, group: &[Find], nodes_of_cluster: usize) -> Pool {
         evidence: first.evidence.clone(),
         offer: first.offer.clone(),
         standing: first.standing.clone(),
-        affinity: affinity(first, &nodes, nodes_of_cluster),
+        affinity: affinity(group, &nodes, nodes_of_cluster, split),
         nodes,
         memory,
         architecture: first.architecture.clone(),
@@ -163,8 +111,45 @@ fn pool(id: String, group: &[Find], nodes_of_cluster: usize) -> Pool {
     }
 }
 
+/// What would be one pool if all boards of a name had the same memory.
+fn kind_key(find: &Find) -> String {
+    format!("{:?}|{:?}|{:?}|{:?}", find.vendor, find.product, find.raw, find.offer)
+}
+
+/// Kinds of which the cluster has boards of several sizes: their product label alone does not hold a pod to one size.
+fn split_by_memory<'run>(groups: impl Iterator<Item = &'run Vec<Find>>) -> BTreeSet<String> {
+    let mut sizes: BTreeMap<String, BTreeSet<Option<u64>>> = BTreeMap::new();
+    for find in groups.filter_map(|group| group.first()) {
+        sizes
+            .entry(kind_key(find))
+            .or_default()
+            .insert(find.memory.bytes.map(|bytes| bytes >> 30));
+    }
+    sizes
+        .into_iter()
+        .filter(|(_, sizes)| sizes.len() > 1)
+        .map(|(kind, _)| kind)
+        .collect()
+}
+
+fn memory_requirement(group: &[Find]) -> Option<LabelRequirement> {
+    let key = group.first()?.memory_label.as_ref()?.key.clone();
+    let labels = group.iter().filter_map(|find| find.memory_label.as_ref());
+    let values: BTreeSet<String> = labels.flat_map(|label| label.values.clone()).collect();
+    Some(LabelRequirement {
+        key,
+        values: values.into_iter().collect(),
+    })
+}
+
 /// A product label holds pods to the product. Where there is none, the names of the nodes do; claims hold by attributes.
-fn affinity(first: &Find, nodes: &[PoolNode], nodes_of_cluster: usize) -> Vec<LabelRequirement> {
+fn affinity(
+    group: &[Find],
+    nodes: &[PoolNode],
+    nodes_of_cluster: usize,
+    split: &BTreeSet<String>,
+) -> Vec<LabelRequirement> {
+    let first = &group[0];
     let mut requirements = first.affinity.clone();
     let by_claim = first
         .evidence
@@ -177,6 +162,9 @@ fn affinity(first: &Find, nodes: &[PoolNode], nodes_of_cluster: usize) -> Vec<La
             key: "kubernetes.io/hostname".to_owned(),
             values,
         });
+    }
+    if split.contains(&kind_key(first)) {
+        requirements.extend(memory_requirement(group));
     }
     if let Some(architecture) = &first.architecture {
         let key = "kubernetes.io/arch".to_owned();

@@ -155,10 +155,11 @@ pub(super) fn by_units(
             per_device * unit
         )),
         _ => {
-            let texts: Vec<String> = readings
-                .iter()
-                .map(|(unit, _)| format!("{} MiB", per_device * unit))
-                .collect();
+            let reading = |(unit, bytes): &(u64, u64)| {
+                let refused = if plausible(*bytes) { "" } else { " (refused)" };
+                format!("{} MiB{refused}", per_device * unit)
+            };
+            let texts: Vec<String> = readings.iter().map(reading).collect();
             unknown(format!(
                 "{resource} {total} over {devices} devices is {} each, by the unit; the node does not tell the unit",
                 texts.join(" or ")

@@ -40,10 +40,7 @@ pub(super) fn look(
     let present = label::present(vendor, node);
     let mut finds = claim::look(matrix, vendor, node, slices, observation);
     let anything = !labels.is_empty() || !annotations.registered.is_empty() || !offers.is_empty() || present.is_some();
-    if !anything {
-        return finds;
-    }
-    if !(offers.is_empty() && !finds.is_empty()) {
+    if anything && !(offers.is_empty() && !finds.is_empty()) {
         finds.extend(view.finds(&labels, &annotations, &offers, present));
     }
     view.order(&mut finds);
@@ -230,11 +227,18 @@ impl View<'_> {
 
     fn count(&self, find: &mut Find, offered: &Offered<'_>, annotations: &Annotations) {
         let share = offered.is_share(annotations);
-        find.devices = if share {
-            offered.devices_behind(self.node, annotations)
-        } else {
-            offered.count
-        };
+        let product = self.product(find.product.as_ref());
+        let (behind, certain) = offered.devices_behind(self.node, annotations, product);
+        find.devices = if share { behind } else { offered.count };
+        if share && !certain {
+            find.note(
+                "shares-only",
+                format!(
+                    "{} counts {} shares; of how many cards is unknown",
+                    offered.name, offered.count
+                ),
+            );
+        }
         if offered.headless {
             let companions: Vec<String> = [offered.memory_name(), offered.cores_name()]
                 .into_iter()
@@ -354,6 +358,11 @@ impl View<'_> {
         let name = offered.memory_name()?;
         let total = offer::amount(self.node, &name)?;
         let units = &offered.rule.memory_unit_mib.0;
+        if find.notes.iter().any(|note| note.kind == "shares-only") {
+            return product
+                .is_none()
+                .then(|| memory::unknown(format!("{name} {total} over an unknown number of cards")));
+        }
         (!units.is_empty() && find.devices > 0 && total > 0)
             .then(|| memory::by_units(u64::from(total), find.devices, units, &name, product))
     }
@@ -486,14 +495,14 @@ impl View<'_> {
         };
         let mut several = false;
         for find in finds.iter_mut().skip(1) {
-            if find.devices > 0 && find.offer != first.offer && !is_other_card(&first, find) {
+            if find.devices > 0 && find.offer != first.offer && !self.is_other_card(&first, find) {
                 find.behind = Some(first.offer.clone());
                 several = true;
             }
         }
         if several {
             let text = format!(
-                "the same cards are offered in several ways ({}): they are not added up, {} are used",
+                "the same cards are offered in several ways ({}): they are not added up, {} are used, and pods that ask the other way can be given the same card",
                 live.join(", "),
                 first.offer.describe()
             );
@@ -503,9 +512,31 @@ impl View<'_> {
         }
     }
 
+    /// Claims list each card once, so two kinds of claims are two kinds of cards; and some plugins take the cards that they
+    /// cut out of the whole ones.
+    fn is_other_card(&self, first: &Find, other: &Find) -> bool {
+        let disjoint = |offer: &Offer| match offer {
+            Offer::Partition { resource, .. } => self
+                .vendor
+                .resources
+                .iter()
+                .any(|rule| rule.disjoint && names::fits(&rule.name, resource)),
+            _ => false,
+        };
+        let claims = matches!((&first.offer, &other.offer), (Offer::Claim { .. }, Offer::Claim { .. }));
+        claims || disjoint(&first.offer) || disjoint(&other.offer)
+    }
+
     fn finish(&self, finds: &mut [Find], labels: &[Named], annotations: &Annotations) {
         let conflict = conflict(labels);
         for find in finds {
+            find.memory_label = find.memory.source.as_ref().and_then(|key| {
+                let value = self.node.labels.get(key)?;
+                Some(LabelRequirement {
+                    key: key.clone(),
+                    values: vec![value.clone()],
+                })
+            });
             find.notes.extend(annotations.notes.iter().cloned());
             if let Some(text) = &conflict {
                 find.note("conflicting-labels", text.clone());
@@ -559,11 +590,6 @@ struct Kind {
     key: String,
     name: String,
     devices: Vec<Registered>,
-}
-
-/// Claims list each card once: two kinds of claims are two kinds of cards.
-fn is_other_card(first: &Find, other: &Find) -> bool {
-    matches!((&first.offer, &other.offer), (Offer::Claim { .. }, Offer::Claim { .. }))
 }
 
 fn describe_count(find: &Find) -> String {

@@ -4,7 +4,7 @@ use crate::{
     matrix::Matrix,
     observation::NodeObservation,
     pool::Offer,
-    product::{Capture, ResourceRule, ResourceWay, Vendor},
+    product::{Capture, Product, ResourceRule, ResourceWay, Vendor},
     quantity,
     recognise::{annotation::Annotations, names},
 };
@@ -156,14 +156,20 @@ impl Offered<'_> {
             .map(|pattern| names::filled(pattern, &self.middle))
     }
 
-    /// Devices behind a share: cores tell them, then the registration, then the count itself.
-    pub(super) fn devices_behind(&self, node: &NodeObservation, annotations: &Annotations) -> u32 {
+    /// Devices behind a share, with whether that is certain: cores tell them, then the registration, then the memory of a
+    /// known product; else the shares are all that is known.
+    pub(super) fn devices_behind(
+        &self,
+        node: &NodeObservation,
+        annotations: &Annotations,
+        product: Option<&Product>,
+    ) -> (u32, bool) {
         let per_device = self.rule.cores_per_device.filter(|cores| *cores > 0);
         let cores = self.cores_name().and_then(|name| amount(node, &name));
         if let (Some(per_device), Some(cores)) = (per_device, cores)
             && cores >= per_device
         {
-            return cores / per_device;
+            return (cores / per_device, true);
         }
         let registered = annotations
             .registered
@@ -171,10 +177,21 @@ impl Offered<'_> {
             .filter(|(_, device)| device.healthy)
             .count();
         if registered > 0 {
-            u32::try_from(registered).unwrap_or(u32::MAX)
-        } else {
-            self.count
+            return (u32::try_from(registered).unwrap_or(u32::MAX), true);
         }
+        self.devices_by_memory(node, product)
+            .map_or((self.count, self.count <= 1), |devices| (devices, true))
+    }
+
+    /// All memory over the memory of one card, where the unit and the card are certain and the division comes out.
+    fn devices_by_memory(&self, node: &NodeObservation, product: Option<&Product>) -> Option<u32> {
+        let ([unit], [card]) = (self.rule.memory_unit_mib.0.as_slice(), product?.memory_mib.as_slice()) else {
+            return None;
+        };
+        let total = u64::from(amount(node, &self.memory_name()?)?) * unit;
+        let devices = (total + card / 2) / (*card).max(1);
+        let fits = devices > 0 && total.abs_diff(devices * card) <= total / 10;
+        if fits { u32::try_from(devices).ok() } else { None }
     }
 
     /// Whether this resource counts shares on this node.
