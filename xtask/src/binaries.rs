@@ -47,10 +47,20 @@ pub(crate) fn folder() -> PathBuf {
 fn add_target() -> anyhow::Result<()> {
     testbed::ensure_packages(&["musl-tools"])?;
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
-    if installed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line == TARGET)) {
+    if installed.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .any(|line| line == TARGET)
+    }) {
         return Ok(());
     }
-    let status = Command::new("rustup").args(["target", "add", TARGET]).status().context("start rustup")?;
-    ensure!(status.success(), "rustup could not add {TARGET}; install Rust with rustup, which brings targets");
+    let status = Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .status()
+        .context("start rustup")?;
+    ensure!(
+        status.success(),
+        "rustup could not add {TARGET}; install Rust with rustup, which brings targets"
+    );
     Ok(())
 }

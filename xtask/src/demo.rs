@@ -49,7 +49,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = bed::guarded(BedConfig::from_environment(reporter.clone()));
     let bed = Arc::new(Bed::open(config).map_err(bed::explain)?);
     testbed::down_on_interrupt(&bed, || eprintln!("\ntaking everything down"))?;
-    let demo = Demo { hub_root: PathBuf::new(), bed: Arc::clone(&bed), reporter };
+    let demo = Demo {
+        hub_root: PathBuf::new(),
+        bed: Arc::clone(&bed),
+        reporter,
+    };
     demo.stages(last, started)?;
     if !arguments.once {
         stay_up(&bed, last);
@@ -74,9 +78,18 @@ impl Demo {
     fn stages(mut self, last: u8, started: Instant) -> anyhow::Result<()> {
         type Stage = fn(&Demo) -> anyhow::Result<()>;
         let stages: [(&str, Stage); 4] = [
-            ("our own tools: hub to registry and back, and a decision", stage_tools::run),
-            ("a real control plane: the matrix, the controller, two deployments", stage_control_plane::run),
-            ("three real nodes: the chart, the weights, an answered prompt", stage_nodes::run),
+            (
+                "our own tools: hub to registry and back, and a decision",
+                stage_tools::run,
+            ),
+            (
+                "a real control plane: the matrix, the controller, two deployments",
+                stage_control_plane::run,
+            ),
+            (
+                "three real nodes: the chart, the weights, an answered prompt",
+                stage_nodes::run,
+            ),
             ("peer to peer: a new version goes to both nodes", stage_peers::run),
         ];
         self.start()?;
@@ -84,7 +97,11 @@ impl Demo {
             let begun = Instant::now();
             heading(&format!("stage {number}: {name}"));
             stage(&self).with_context(|| format!("stage {number}"))?;
-            println!("\nstage {number} took {} ({} since the start)", seconds(begun.elapsed()), seconds(started.elapsed()));
+            println!(
+                "\nstage {number} took {} ({} since the start)",
+                seconds(begun.elapsed()),
+                seconds(started.elapsed())
+            );
         }
         Ok(())
     }
@@ -107,7 +124,9 @@ impl Demo {
             show::run_quietly(Command::new(&program).arg("make-qwen3-8b").arg(&shape))?;
         }
         let mut hub = Command::new(program);
-        hub.arg("--root").arg(&self.hub_root).args(["--listen", HUB.trim_start_matches("http://")]);
+        hub.arg("--root")
+            .arg(&self.hub_root)
+            .args(["--listen", HUB.trim_start_matches("http://")]);
         let alive = format!("{HUB}/api/models/{}", fixture::SMOLLM2);
         self.bed.start_beside("standin-hub", &mut hub, || http::is_ok(&alive))?;
         Ok(())
@@ -116,7 +135,10 @@ impl Demo {
     /// One of our programs, as a user would call it, with the hub in its environment.
     fn tool(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(binaries::path(name));
-        command.args(arguments).env("HF_ENDPOINT", HUB).current_dir(workspace::root());
+        command
+            .args(arguments)
+            .env("HF_ENDPOINT", HUB)
+            .current_dir(workspace::root());
         Ok(command)
     }
 
@@ -138,7 +160,10 @@ impl Demo {
         let what = format!("{name} on {digest}");
         self.bed.await_deployment("default", name, &what, limit, |deployment| {
             let artifact = deployment["status"]["model"]["artifact"].as_str();
-            let generations = (&deployment["metadata"]["generation"], &deployment["status"]["observedGeneration"]);
+            let generations = (
+                &deployment["metadata"]["generation"],
+                &deployment["status"]["observedGeneration"],
+            );
             artifact.is_some_and(|artifact| artifact.ends_with(digest))
                 && generations.0 == generations.1
                 && condition_status(deployment, "Ready") == Some("True")
@@ -149,7 +174,10 @@ impl Demo {
 
     /// `kubectl`, shown and run.
     fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        show::run(&format!("kubectl {}", arguments.join(" ")), &mut self.bed.kubectl_command(arguments)?)
+        show::run(
+            &format!("kubectl {}", arguments.join(" ")),
+            &mut self.bed.kubectl_command(arguments)?,
+        )
     }
 }
 

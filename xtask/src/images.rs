@@ -87,7 +87,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => running_registry(&reporter)?,
     };
     let filter = arguments.filter.as_deref().unwrap_or_default();
-    let wanted: Vec<_> = RECIPES.iter().filter(|recipe| recipe.repository.contains(filter)).collect();
+    let wanted: Vec<_> = RECIPES
+        .iter()
+        .filter(|recipe| recipe.repository.contains(filter))
+        .collect();
     let packages: Vec<_> = wanted.iter().filter_map(|recipe| recipe.package()).collect();
     if !packages.is_empty() {
         binaries::build(&packages)?;
@@ -103,7 +106,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 pub(crate) fn push_all(bed: &Bed) -> anyhow::Result<()> {
     let reporter = Reporter::stderr();
     let store = ComponentStore::from_environment(reporter.clone());
-    RECIPES.iter().try_for_each(|recipe| recipe.push(bed.registry_address(), &store, &reporter).map(drop))
+    RECIPES
+        .iter()
+        .try_for_each(|recipe| recipe.push(bed.registry_address(), &store, &reporter).map(drop))
 }
 
 fn running_registry(reporter: &Reporter) -> anyhow::Result<String> {
@@ -128,7 +133,12 @@ impl Recipe {
         let image = self.build(&program).map_err(bed::explain)?;
         let sent = push(registry, self.repository, self.tag, &image).map_err(bed::explain)?;
         let reference = format!("{registry}/{}:{}@{}", self.repository, self.tag, image.digest());
-        reporter.line(format!("pushed {}:{}, {:.1} MB sent", self.repository, self.tag, megabytes(sent)));
+        reporter.line(format!(
+            "pushed {}:{}, {:.1} MB sent",
+            self.repository,
+            self.tag,
+            megabytes(sent)
+        ));
         Ok(reference)
     }
 
@@ -142,7 +152,14 @@ impl Recipe {
             files.push(ImageFile::read(&authorities, AUTHORITIES, 0o644)?);
         }
         let entrypoint = self.paths.first().map(|path| (*path).to_owned()).into_iter().collect();
-        Image::build(&files, &ImageConfig { entrypoint, user: self.user.into(), ..ImageConfig::default() })
+        Image::build(
+            &files,
+            &ImageConfig {
+                entrypoint,
+                user: self.user.into(),
+                ..ImageConfig::default()
+            },
+        )
     }
 }
 

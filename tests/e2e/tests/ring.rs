@@ -1,13 +1,11 @@
 //! Install, apply, serve, delete: on real nodes, with a real engine.
 
 use std::collections::BTreeSet;
-use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::{Scenario, ask, program};
-use serde_json::Value;
-use testbed::cluster::{condition_status, wait_until};
+use anyhow::{Context as _, Result};
+use e2e::{Scenario, ask};
+use serde_json::{Value, json};
+use testbed::cluster::condition_status;
 use testbed::{Bed, http};
 
 fn registry_gets(bed: &Bed, blob: &str) -> Result<usize> {
@@ -25,7 +23,10 @@ fn weight_blob(bed: &Bed, repository: &str, tag: &str) -> Result<String> {
     let manifest: Value = serde_json::from_str(&response.text())?;
     let layers = manifest["layers"].as_array().context("a manifest has layers")?;
     let largest = layers.iter().max_by_key(|layer| layer["size"].as_u64());
-    Ok(largest.and_then(|layer| layer["digest"].as_str()).context("a layer has a digest")?.to_owned())
+    Ok(largest
+        .and_then(|layer| layer["digest"].as_str())
+        .context("a layer has a digest")?
+        .to_owned())
 }
 
 #[test]
@@ -49,7 +50,11 @@ fn a_model_is_served_from_both_cpu_nodes_and_its_deletion_leaves_no_child_and_ke
     assert!(before > 0, "the registry served {weights} at least once");
     scenario.deploy("served", &artifact, 2)?;
     scenario.await_condition("served", "Ready", 120)?;
-    assert_eq!(registry_gets(&scenario.bed, &weights)?, before, "the weights came from the registry again");
+    assert_eq!(
+        registry_gets(&scenario.bed, &weights)?,
+        before,
+        "the weights came from the registry again"
+    );
     scenario.delete("served")
 }
 
@@ -61,15 +66,28 @@ fn the_accelerator_pod_holds_one_device_and_is_pinned_to_the_product() -> Result
     scenario.await_condition("large", "WorkloadReady", 180)?;
     let deployment = scenario.get(&["modeldeployments.plimsoll.dev", "large"])?;
     let decision = &deployment["status"]["decision"];
-    assert_eq!((decision["product"].as_str(), decision["distribution"].as_str()), (Some("enflame-s60"), Some("vllm-gcu")));
-    assert_eq!(condition_status(&deployment, "WeightsReady"), Some("False"), "a facts-only artifact has no weights");
+    assert_eq!(
+        (decision["product"].as_str(), decision["distribution"].as_str()),
+        (Some("enflame-s60"), Some("vllm-gcu"))
+    );
+    assert_eq!(
+        condition_status(&deployment, "WeightsReady"),
+        Some("False"),
+        "a facts-only artifact has no weights"
+    );
 
     let pods = scenario.pods("large")?;
     let pod = pods.first().context("the accelerator pod runs")?;
     assert_eq!(pod["spec"]["nodeName"], "gcu-1");
-    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["enflame.com/gcu"], "1");
+    assert_eq!(
+        pod["spec"]["containers"][0]["resources"]["limits"]["enflame.com/gcu"],
+        "1"
+    );
     let affinity = pod["spec"]["affinity"]["nodeAffinity"].to_string();
-    assert!(affinity.contains("enflame.com/gcu.model") && affinity.contains("S60"), "{affinity}");
+    assert!(
+        affinity.contains("enflame.com/gcu.model") && affinity.contains("S60"),
+        "{affinity}"
+    );
     scenario.delete("large")
 }
 
@@ -77,33 +95,38 @@ fn the_accelerator_pod_holds_one_device_and_is_pinned_to_the_product() -> Result
 fn a_byte_flipped_on_its_way_is_never_visible_to_a_pod() -> Result<()> {
     let scenario = Scenario::begin("e2e-flipped")?;
     let registry = scenario.bed.registry_address();
-    scenario.push_variant('F', &format!("{registry}/e2e/flipped:v1"))?;
+    let digest = scenario.push_variant('F', &format!("{registry}/e2e/flipped:v1"))?;
     let weights = weight_blob(&scenario.bed, "e2e/flipped", "v1")?;
-    let proxy = start_flipping_proxy(&scenario, &weights)?;
+    let flip = json!([{
+        "path": format!("/blobs/{weights}"), "method": "GET", "times": u32::MAX,
+        "fault": {"kind": "wrong-byte", "at": 50_000_000},
+    }]);
+    let proxy = scenario.start_proxy(&flip)?;
 
     scenario.deploy("flipped", &format!("{proxy}/e2e/flipped:v1"), 1)?;
-    let reason = wait_until("the fetcher's verdict on the flipped byte", Duration::from_secs(120), || {
-        let nodes = scenario.bed.get(&["nodeweights"])?;
-        let nodes = nodes["items"].as_array().into_iter().flatten();
-        let mut artifacts = nodes.flat_map(|node| node["status"]["artifacts"].as_array().cloned().unwrap_or_default());
-        let found = artifacts.find(|artifact| artifact["reference"].as_str().is_some_and(|text| text.contains("e2e/flipped")));
-        Ok(found.and_then(|artifact| artifact["reason"].as_str().map(str::to_owned)))
+    scenario.await_weights(&digest, "the verdict on the flipped byte", |artifact| {
+        artifact["reason"] == "Corrupt"
     })?;
-    assert_eq!(reason, "Corrupt");
-    assert!(scenario.pods("flipped")?.is_empty(), "a pod runs on bytes that were not proven");
-    assert_eq!(blob_on_any_node(&scenario.bed, &weights)?, None, "a wrong byte has the blob's name");
+    assert!(
+        scenario.pods("flipped")?.is_empty(),
+        "a pod runs on bytes that were not proven"
+    );
+    assert_eq!(
+        node_with_blob(&scenario.bed, &weights)?,
+        None,
+        "a wrong byte has the blob's name"
+    );
 
-    scenario.bed.stop_beside("fault-proxy")?;
-    start_proxy(&scenario, "[]")?;
+    scenario.start_proxy(&json!([]))?;
     scenario.await_condition("flipped", "Ready", 300)?;
     let pods = scenario.pods("flipped")?;
     assert!(!ask(pods.first().context("the pod runs")?, "flipped")?.is_empty());
-    scenario.bed.stop_beside("fault-proxy")?;
+    scenario.stop_proxy()?;
     scenario.delete("flipped")
 }
 
-/// A verified blob in the store of a node.
-fn blob_on_any_node(bed: &Bed, blob: &str) -> Result<Option<String>> {
+/// The first node whose store has a blob under its name.
+fn node_with_blob(bed: &Bed, blob: &str) -> Result<Option<String>> {
     let hexadecimal = blob.trim_start_matches("sha256:");
     for node in bed.nodes() {
         let path = format!("/var/lib/plimsoll/blobs/sha256/{hexadecimal}");

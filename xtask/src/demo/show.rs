@@ -33,7 +33,12 @@ pub(super) fn run_quietly(command: &mut Command) -> anyhow::Result<String> {
     let output = output.with_context(|| format!("start {}", command.get_program().display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        bail!("{} failed ({})\n{}", command.get_program().display(), output.status, said.trim_end());
+        bail!(
+            "{} failed ({})\n{}",
+            command.get_program().display(),
+            output.status,
+            said.trim_end()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -20,14 +20,23 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     apply_recorded_nodes(demo)?;
     start_controller(demo)?;
     show::note("Users say which model they want. The controller finds the rest.");
-    for deployment in ["examples/deployments/smollm2.yaml", "examples/deployments/qwen3-8b.yaml"] {
+    for deployment in [
+        "examples/deployments/smollm2.yaml",
+        "examples/deployments/qwen3-8b.yaml",
+    ] {
         apply_deployment(demo, deployment)?;
     }
     for name in ["smollm2", "qwen3-8b"] {
         demo.await_condition(name, "EngineSelected", Duration::from_secs(60))?;
     }
     demo.kubectl(&["get", "pmd"])?;
-    demo.kubectl(&["get", "pmd", "qwen3-8b", "--output", "jsonpath={.status.decision}{\"\\n\"}"])?;
+    demo.kubectl(&[
+        "get",
+        "pmd",
+        "qwen3-8b",
+        "--output",
+        "jsonpath={.status.decision}{\"\\n\"}",
+    ])?;
     clear(demo)
 }
 
@@ -57,7 +66,12 @@ fn apply_recorded_nodes(demo: &Demo) -> anyhow::Result<()> {
     show::run_quietly(&mut demo.bed.kubectl_command(&apply)?)?;
     let status = [&apply[..], &["--subresource", "status"]].concat();
     show::run_quietly(&mut demo.bed.kubectl_command(&status)?)?;
-    demo.kubectl(&["get", "nodes", "--output", "custom-columns=NAME:.metadata.name,ARCHITECTURE:.status.nodeInfo.architecture"])?;
+    demo.kubectl(&[
+        "get",
+        "nodes",
+        "--output",
+        "custom-columns=NAME:.metadata.name,ARCHITECTURE:.status.nodeInfo.architecture",
+    ])?;
     Ok(())
 }
 
@@ -68,7 +82,8 @@ fn start_controller(demo: &Demo) -> anyhow::Result<()> {
     controller.args(["--plain-http-registry", demo.bed.registry_address()]);
     let ready = format!("http://{CONTROLLER_METRICS}/readyz");
     show::run_quietly(&mut demo.bed.kubectl_command(&["create", "namespace", product::NAMESPACE])?)?;
-    demo.bed.start_beside("controller", &mut controller, || http::is_ok(&ready))?;
+    demo.bed
+        .start_beside("controller", &mut controller, || http::is_ok(&ready))?;
     Ok(())
 }
 

@@ -17,9 +17,18 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     show::note("A simulated accelerator: a real device plugin that owns no hardware.");
     product::install_accelerator(&demo.bed)?;
     show::note("The product is installed through its chart.");
-    product::install(&demo.bed, &product::Options { dragonfly: false, more_plain_http: Vec::new() })?;
+    product::install(
+        &demo.bed,
+        &product::Options {
+            dragonfly: false,
+            more_plain_http: Vec::new(),
+        },
+    )?;
     ship_matrix(demo)?;
-    for deployment in ["examples/deployments/smollm2.yaml", "examples/deployments/qwen3-8b.yaml"] {
+    for deployment in [
+        "examples/deployments/smollm2.yaml",
+        "examples/deployments/qwen3-8b.yaml",
+    ] {
         apply_deployment(demo, deployment)?;
     }
     show::note("Weights are fetched, proven and mounted; engines start.");
@@ -43,13 +52,29 @@ fn show_pinning(demo: &Demo) -> anyhow::Result<()> {
 /// A real chat completion from each replica, through the API server's proxy, as anyone with a kubeconfig can.
 pub(super) fn ask_each_replica(demo: &Demo, deployment: &str) -> anyhow::Result<()> {
     let selector = format!("plimsoll.dev/deployment={deployment}");
-    let list = ["get", "pods", "--selector", &selector, "--field-selector", "status.phase=Running", "--output", "json"];
+    let list = [
+        "get",
+        "pods",
+        "--selector",
+        &selector,
+        "--field-selector",
+        "status.phase=Running",
+        "--output",
+        "json",
+    ];
     let pods: Value = serde_json::from_str(&show::run_quietly(&mut demo.bed.kubectl_command(&list)?)?)?;
     let pods = pods["items"].as_array().context("kubectl lists pods")?;
-    ensure!(pods.len() >= 2, "{deployment} has {} running pods, expected one on each CPU node", pods.len());
+    ensure!(
+        pods.len() >= 2,
+        "{deployment} has {} running pods, expected one on each CPU node",
+        pods.len()
+    );
     for pod in pods {
         let (name, node) = (pod["metadata"]["name"].as_str(), pod["spec"]["nodeName"].as_str());
-        let (name, node) = (name.context("a pod has a name")?, node.context("a running pod has a node")?);
+        let (name, node) = (
+            name.context("a pod has a name")?,
+            node.context("a running pod has a node")?,
+        );
         let answer = ask(pod, deployment)?;
         println!("\n{name} on {node} answers: {answer}");
     }
@@ -57,13 +82,20 @@ pub(super) fn ask_each_replica(demo: &Demo, deployment: &str) -> anyhow::Result<
 }
 
 fn ask(pod: &Value, model: &str) -> anyhow::Result<String> {
-    let address = pod["status"]["podIP"].as_str().context("a running pod has an address")?;
-    let port = pod["spec"]["containers"][0]["ports"][0]["containerPort"].as_u64().context("the engine has a port")?;
+    let address = pod["status"]["podIP"]
+        .as_str()
+        .context("a running pod has an address")?;
+    let port = pod["spec"]["containers"][0]["ports"][0]["containerPort"]
+        .as_u64()
+        .context("the engine has a port")?;
     let question = "In one sentence: what is a Plimsoll line on a ship?";
     let request = json!({"model": model, "max_tokens": 40, "messages": [{"role": "user", "content": question}]});
     let response = post_json(&format!("http://{address}:{port}/v1/chat/completions"), &request)?;
     let text = response["choices"][0]["message"]["content"].as_str();
-    let text = text.with_context(|| format!("the engine answered {response}"))?.trim().to_owned();
+    let text = text
+        .with_context(|| format!("the engine answered {response}"))?
+        .trim()
+        .to_owned();
     ensure!(!text.is_empty(), "the engine gave an empty answer");
     Ok(text)
 }

@@ -13,10 +13,19 @@ use crate::product;
 pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     demo.bed.up(Ring::PeerToPeer)?;
     show::note("The fetchers are told about the Dragonfly daemon of their node.");
-    product::install(&demo.bed, &product::Options { dragonfly: true, more_plain_http: Vec::new() })?;
+    product::install(
+        &demo.bed,
+        &product::Options {
+            dragonfly: true,
+            more_plain_http: Vec::new(),
+        },
+    )?;
     let digest = push_second_version(demo)?;
     show::note("Both replicas move to the new version at once.");
-    let patch = format!(r#"{{"spec":{{"model":{{"artifact":"{}"}}}}}}"#, demo.reference("models/smollm2:v2"));
+    let patch = format!(
+        r#"{{"spec":{{"model":{{"artifact":"{}"}}}}}}"#,
+        demo.reference("models/smollm2:v2")
+    );
     demo.kubectl(&["patch", "pmd", "smollm2", "--type", "merge", "--patch", &patch])?;
     demo.await_artifact("smollm2", &digest, Duration::from_secs(240))?;
     print_sources(demo, &digest)?;
@@ -28,7 +37,10 @@ fn push_second_version(demo: &Demo) -> anyhow::Result<String> {
     let target = demo.reference("models/smollm2:v2");
     let source = format!("file:{}", folder.display());
     let arguments = ["push", source.as_str(), target.as_str(), "--plain-http"];
-    let printed = show::run(&format!("model-packer push file:second-version {target}"), &mut demo.tool("model-packer", &arguments)?)?;
+    let printed = show::run(
+        &format!("model-packer push file:second-version {target}"),
+        &mut demo.tool("model-packer", &arguments)?,
+    )?;
     let start = printed.find("sha256:").context("model-packer prints the digest")?;
     Ok(printed[start..].chars().take("sha256:".len() + 64).collect())
 }
@@ -40,12 +52,31 @@ fn print_sources(demo: &Demo, digest: &str) -> anyhow::Result<()> {
     let list: Value = serde_json::from_str(&list)?;
     for node in list["items"].as_array().into_iter().flatten() {
         let artifacts = node["status"]["artifacts"].as_array();
-        let Some(artifact) = artifacts.into_iter().flatten().find(|artifact| artifact["digest"] == digest) else { continue };
+        let Some(artifact) = artifacts
+            .into_iter()
+            .flatten()
+            .find(|artifact| artifact["digest"] == digest)
+        else {
+            continue;
+        };
         let name = node["metadata"]["name"].as_str().context("an object has a name")?;
         let sources = artifact["sources"].as_array().into_iter().flatten();
-        let sources: Vec<_> = sources.map(|source| format!("{} {}", source["kind"].as_str().unwrap_or("?"), mebibytes(&source["bytes"]))).collect();
+        let sources: Vec<_> = sources
+            .map(|source| {
+                format!(
+                    "{} {}",
+                    source["kind"].as_str().unwrap_or("?"),
+                    mebibytes(&source["bytes"])
+                )
+            })
+            .collect();
         let traffic = demo.bed.dragonfly_traffic(name)?;
-        println!("{name}: {}; its dfdaemon: {:.1} MiB from the registry, {:.1} MiB from peers", sources.join(", "), traffic.back_to_source as f64 / MEBIBYTE, traffic.remote_peer as f64 / MEBIBYTE);
+        println!(
+            "{name}: {}; its dfdaemon: {:.1} MiB from the registry, {:.1} MiB from peers",
+            sources.join(", "),
+            traffic.back_to_source as f64 / MEBIBYTE,
+            traffic.remote_peer as f64 / MEBIBYTE
+        );
     }
     Ok(())
 }
@@ -53,5 +84,7 @@ fn print_sources(demo: &Demo, digest: &str) -> anyhow::Result<()> {
 const MEBIBYTE: f64 = 1_048_576.0;
 
 fn mebibytes(bytes: &Value) -> String {
-    bytes.as_f64().map_or_else(|| "?".into(), |bytes| format!("{:.1} MiB", bytes / MEBIBYTE))
+    bytes
+        .as_f64()
+        .map_or_else(|| "?".into(), |bytes| format!("{:.1} MiB", bytes / MEBIBYTE))
 }

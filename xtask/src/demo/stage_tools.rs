@@ -14,7 +14,9 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
 
 /// Hub to registry, twice: the second time nothing moves and the digest is the same.
 fn pack(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
-    show::note("A model goes from a hub to a registry as one stream. The hub's sha256 of each file becomes its layer digest.");
+    show::note(
+        "A model goes from a hub to a registry as one stream. The hub's sha256 of each file becomes its layer digest.",
+    );
     let source = format!("hf://{}", fixture::SMOLLM2);
     let arguments = ["push", &source, artifact, "--plain-http"];
     let typed = format!("model-packer {}", arguments.join(" "));
@@ -22,7 +24,10 @@ fn pack(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
     show::note("Again: every byte is there already.");
     let second = show::run(&typed, &mut demo.tool("model-packer", &arguments)?)?;
     let digests = (digest_in(&first), digest_in(&second));
-    ensure!(digests.0.is_some() && digests.0 == digests.1, "two pushes gave different digests: {digests:?}");
+    ensure!(
+        digests.0.is_some() && digests.0 == digests.1,
+        "two pushes gave different digests: {digests:?}"
+    );
     Ok(())
 }
 
@@ -31,7 +36,16 @@ fn bring_back(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
     let folder = demo.bed.layout().data("pulled");
     let store = demo.bed.layout().data("pulled-store");
     let (folder, store) = (folder.display().to_string(), store.display().to_string());
-    let arguments = ["pull", artifact, "--into", &folder, "--store", &store, "--plain-http", demo.bed.registry_address()];
+    let arguments = [
+        "pull",
+        artifact,
+        "--into",
+        &folder,
+        "--store",
+        &store,
+        "--plain-http",
+        demo.bed.registry_address(),
+    ];
     let typed = format!("node-fetcher pull {artifact} --into pulled");
     show::run(&typed, &mut demo.tool("node-fetcher", &arguments)?)?;
     Ok(())
@@ -42,14 +56,32 @@ fn ask(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
     show::note("Facts of a large model, without moving its 16 GB: only headers are read.");
     let large = demo.reference("models/qwen3-8b:v1");
     let arguments = ["push", "hf://Qwen/Qwen3-8B", &large, "--plain-http", "--facts-only"];
-    show::run(&format!("model-packer {}", arguments.join(" ")), &mut demo.tool("model-packer", &arguments)?)?;
+    show::run(
+        &format!("model-packer {}", arguments.join(" ")),
+        &mut demo.tool("model-packer", &arguments)?,
+    )?;
     show::note("Which engine build would each get in a cluster of mixed accelerators, and why not the others?");
-    for (deployment, model) in [("examples/deployments/smollm2.yaml", artifact), ("examples/deployments/qwen3-8b.yaml", large.as_str())] {
+    for (deployment, model) in [
+        ("examples/deployments/smollm2.yaml", artifact),
+        ("examples/deployments/qwen3-8b.yaml", large.as_str()),
+    ] {
         let cluster = "examples/clusters/demo.yaml";
         let registry = demo.bed.registry_address();
-        let arguments =
-            ["explain", "-f", deployment, "--cluster", cluster, "--model", model, "--plain-http", registry];
-        show::run(&format!("plimsoll {}", arguments.join(" ")), &mut demo.tool("plimsoll", &arguments)?)?;
+        let arguments = [
+            "explain",
+            "-f",
+            deployment,
+            "--cluster",
+            cluster,
+            "--model",
+            model,
+            "--plain-http",
+            registry,
+        ];
+        show::run(
+            &format!("plimsoll {}", arguments.join(" ")),
+            &mut demo.tool("plimsoll", &arguments)?,
+        )?;
     }
     Ok(())
 }
