@@ -26,6 +26,93 @@ pub struct Checkpoint {
     pub state: Vec<u8>,
 }
 
+/// Collects the sha256 of each piece of a file while the file passes.
+#[derive(Debug)]
+pub struct PieceRecorder {
+    sizes: Vec<u64>,
+    found: Mutex<BTreeMap<usize, Digest>>,
+}
+
+impl PieceRecorder {
+    /// For pieces of these sizes, in order.
+    pub fn new(sizes: Vec<u64>) -> Self {
+        Self {
+            sizes,
+            found: Mutex::default(),
+        }
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> &[u64] {
+        &self.sizes
+    }
+
+    /// The digests of all pieces, once each of them has passed whole.
+    pub fn digests(&self) -> Option<Vec<Digest>> {
+        let found = self.found.lock().ok()?;
+        (0..self.sizes.len()).map(|at| found.get(&at).cloned()).collect()
+    }
+
+    fn record(&self, at: usize, digest: Digest) {
+        if let Ok(mut found) = self.found.lock() {
+            found.insert(at, digest);
+        }
+    }
+
+    fn clear(&self) {
+        if let Ok(mut found) = self.found.lock() {
+            found.clear();
+        }
+    }
+}
+
+/// Hashes pieces on the way. A pass that starts inside a piece begins with the next one.
+pub(crate) struct PieceHasher {
+    recorder: Arc<PieceRecorder>,
+    at: usize,
+    left: u64,
+    hasher: Option<Sha256Hasher>,
+}
+
+impl PieceHasher {
+    /// From this offset of the file.
+    pub(crate) fn from(recorder: Arc<PieceRecorder>, offset: u64) -> Self {
+        let (mut at, mut start) = (0, 0);
+        while let Some(size) = recorder.sizes.get(at).filter(|size| start + **size <= offset) {
+            start += size;
+            at += 1;
+        }
+        let left = recorder.sizes.get(at).map_or(0, |size| start + size - offset);
+        let hasher = (start == offset).then(Sha256Hasher::default);
+        Self {
+            recorder,
+            at,
+            left,
+            hasher,
+        }
+    }
+
+    pub(crate) fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.at < self.recorder.sizes.len() {
+            let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+            let (piece, rest) = bytes.split_at(length);
+            if let Some(hasher) = &mut self.hasher {
+                hasher.update(piece);
+            }
+            self.left -= length as u64;
+            bytes = rest;
+            if self.left == 0 {
+                if let Some(hasher) = self.hasher.take() {
+                    self.recorder.record(self.at, hasher.finish());
+                }
+                self.at += 1;
+                self.left = self.recorder.sizes.get(self.at).copied().unwrap_or(0);
+                self.hasher = Some(Sha256Hasher::default());
+            }
+        }
+    }
+}
+
 /// A file of a source as a blob.
 #[derive(Clone)]
 pub struct HashedFile {
@@ -34,6 +121,7 @@ pub struct HashedFile {
     tail: u64,
     digest: Digest,
     checkpoints: Arc<Mutex<BTreeMap<u64, Sha256Hasher>>>,
+    pieces: Option<Arc<PieceRecorder>>,
 }
 
 impl HashedFile {
@@ -51,7 +139,14 @@ impl HashedFile {
             tail,
             digest,
             checkpoints,
+            pieces: None,
         }
+    }
+
+    /// The same, with its pieces hashed on the way.
+    #[must_use]
+    pub fn with_pieces(self, pieces: Option<Arc<PieceRecorder>>) -> Self {
+        Self { pieces, ..self }
     }
 
     /// Bytes of the layer.
@@ -101,6 +196,11 @@ impl BlobSource for HashedFile {
     fn open(&self, offset: u64) -> BoxFuture<'_, io::Result<SourceStream>> {
         let hasher = self.hasher_before(offset);
         let raw = self.raw(hasher.bytes());
+        let head = self.head.len() as u64;
+        let pieces = self
+            .pieces
+            .clone()
+            .map(|pieces| PieceHasher::from(pieces, hasher.bytes().saturating_sub(head)));
         let state = Hashing {
             file: self.clone(),
             hasher,
@@ -108,6 +208,7 @@ impl BlobSource for HashedFile {
             raw,
             held: None,
             proven: false,
+            pieces,
         };
         let stream = futures::stream::try_unfold(state, |mut state| async move {
             let chunk = state.next().await?;
@@ -125,6 +226,7 @@ struct Hashing {
     raw: ByteStream,
     held: Option<Bytes>,
     proven: bool,
+    pieces: Option<PieceHasher>,
 }
 
 impl Hashing {
@@ -150,6 +252,7 @@ impl Hashing {
 
     /// Hashes the chunk, and keeps the state wherever it crosses a checkpoint.
     fn take(&mut self, chunk: &Bytes) {
+        self.take_pieces(chunk);
         let mut rest = chunk.clone();
         while !rest.is_empty() {
             let to_checkpoint = CHECKPOINT - self.hasher.bytes() % CHECKPOINT;
@@ -163,6 +266,20 @@ impl Hashing {
         }
     }
 
+    /// The part of the chunk that belongs to the file, without what a tar puts around it.
+    fn take_pieces(&mut self, chunk: &Bytes) {
+        let Some(pieces) = &mut self.pieces else { return };
+        let head = self.file.head.len() as u64;
+        let end = head + self.file.reader.file().size;
+        let start = self.hasher.bytes();
+        let inside = |offset: u64| {
+            usize::try_from(offset.clamp(head, end).saturating_sub(start))
+                .unwrap_or(0)
+                .min(chunk.len())
+        };
+        pieces.update(&chunk[inside(start)..inside(start + chunk.len() as u64)]);
+    }
+
     fn prove(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.proven, true) {
             return Ok(());
@@ -172,6 +289,9 @@ impl Hashing {
             return Ok(());
         }
         self.held = None;
+        if let Some(pieces) = &self.file.pieces {
+            pieces.clear();
+        }
         // A wrong prefix must not be gone on from.
         if let Ok(mut checkpoints) = self.file.checkpoints.lock() {
             checkpoints.retain(|offset, _| *offset == 0);

@@ -74,3 +74,17 @@ fn parse(path: &str, prefix: &[u8], size: u64) -> Result<Parsed, PackError> {
     }
     Ok(Parsed::Done(Header::Other))
 }
+
+impl Header {
+    /// Offsets in the file at which pieces may begin: where tensors do.
+    pub fn tensor_starts(&self) -> Vec<u64> {
+        match self {
+            Self::Safetensors(header) => {
+                let tensors = header.tensors.iter().map(|tensor| header.data_start + tensor.begin);
+                std::iter::once(header.data_start).chain(tensors).collect()
+            }
+            Self::Gguf(header) => vec![header.data_start],
+            Self::Other => Vec::new(),
+        }
+    }
+}

@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use artifact::Digest;
+use artifact::{Digest, FilePieces};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use registry::{Reference, SavedSession};
+use registry::{Profile, Reference, SavedSession};
 use serde::{Deserialize, Serialize};
 
 use crate::content::Checkpoint;
@@ -59,7 +59,9 @@ impl Journal {
         let mut builder = fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(folder.join("uploads")).map_err(failed)?;
-        builder.create(folder.join("known")).map_err(failed)?;
+        for name in ["known", "pieces", "profiles"] {
+            builder.create(folder.join(name)).map_err(failed)?;
+        }
         Ok(Self {
             folder: folder.to_owned(),
             known: Mutex::new(()),
@@ -79,7 +81,7 @@ impl Journal {
         let entry: Entry = serde_json::from_slice(&text).ok()?;
         let state = STANDARD.decode(entry.hash_state).ok()?;
         let fits = entry.repository == repository_of(target) && entry.digest == *digest;
-        fits.then(|| Resume {
+        fits.then_some(Resume {
             session: entry.session,
             checkpoint: Checkpoint {
                 offset: entry.offset,
@@ -130,6 +132,45 @@ impl Journal {
         }
         let bytes = serde_json::to_vec(&known).map_err(|error| PackError::Internal(error.to_string()))?;
         write_whole(&self.known_file(target), &bytes)
+    }
+
+    /// The pieces of a file with this content, when an earlier push made them.
+    pub fn pieces(&self, digest: &Digest) -> Option<FilePieces> {
+        let bytes = fs::read(self.pieces_file(digest)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Keeps the pieces of a file, so that they need not be read back from a registry.
+    pub fn keep_pieces(&self, pieces: &FilePieces) -> Result<(), PackError> {
+        let bytes = serde_json::to_vec(pieces).map_err(|error| PackError::Internal(error.to_string()))?;
+        write_whole(&self.pieces_file(&pieces.digest), &bytes)
+    }
+
+    /// Profiles of registries that were measured.
+    pub fn profiles(&self) -> Vec<Profile> {
+        let files = fs::read_dir(self.folder.join("profiles"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        // One that cannot be read is one that was not measured.
+        files
+            .filter_map(|file| serde_json::from_slice(&fs::read(file.path()).ok()?).ok())
+            .collect()
+    }
+
+    /// Keeps a measured profile.
+    pub fn keep_profile(&self, registry: &str, profile: &Profile) -> Result<PathBuf, PackError> {
+        let file = self
+            .folder
+            .join("profiles")
+            .join(format!("{}.json", Digest::of(registry.as_bytes()).hex()));
+        let bytes = serde_json::to_vec_pretty(profile).map_err(|error| PackError::Internal(error.to_string()))?;
+        write_whole(&file, &bytes)?;
+        Ok(file)
+    }
+
+    fn pieces_file(&self, digest: &Digest) -> PathBuf {
+        self.folder.join("pieces").join(format!("{}.json", digest.hex()))
     }
 
     fn read_known(&self, target: &Reference) -> Known {

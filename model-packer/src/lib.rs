@@ -1,5 +1,6 @@
 //! Packs a model from a hub as an OCI artifact, every byte checked.
 
+pub mod attest;
 pub mod cli;
 pub mod content;
 pub mod error;
@@ -17,5 +18,6 @@ pub mod report;
 pub mod selection;
 pub mod sources;
 pub mod text;
+pub mod versions;
 
 pub use error::PackError;

@@ -61,18 +61,15 @@ fn list_below(front: &str, key: &str) -> Vec<String> {
 
 fn spdx(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
-    match KNOWN.iter().find(|(hub, _)| *hub == lower) {
-        Some((_, spdx)) => (*spdx).to_owned(),
-        None => {
-            let fit = |letter: char| {
-                if letter.is_ascii_alphanumeric() || letter == '.' {
-                    letter
-                } else {
-                    '-'
-                }
-            };
-            format!("LicenseRef-{}", lower.chars().map(fit).collect::<String>())
-        }
+    if let Some((_, spdx)) = KNOWN.iter().find(|(hub, _)| *hub == lower) { (*spdx).to_owned() } else {
+        let fit = |letter: char| {
+            if letter.is_ascii_alphanumeric() || letter == '.' {
+                letter
+            } else {
+                '-'
+            }
+        };
+        format!("LicenseRef-{}", lower.chars().map(fit).collect::<String>())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a lock holds against what the source has now.
 
-use artifact::SourceLock;
+use artifact::{PackageFile, SourceLock};
 
 use crate::gather::Gathered;
 use crate::sources::HubHash;
@@ -46,4 +46,21 @@ pub fn moved(lock: &SourceLock, gathered: &Gathered) -> Vec<String> {
         }
     }
     found
+}
+
+/// The same for content that only packing could hash: files of a folder.
+pub fn changed(lock: &SourceLock, files: &[PackageFile]) -> Vec<String> {
+    let differs = |file: &&PackageFile| {
+        let locked = lock
+            .files
+            .iter()
+            .find(|locked| locked.path == file.path)
+            .and_then(|locked| locked.sha256.as_ref());
+        locked.is_some_and(|locked| *locked != file.digest)
+    };
+    files
+        .iter()
+        .filter(differs)
+        .map(|file| format!("{} has other content", file.path))
+        .collect()
 }

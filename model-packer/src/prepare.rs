@@ -1,16 +1,19 @@
 //! From what was gathered to layers with digests, and to the package that the manifest is built from.
 
+use std::sync::Arc;
+
 use artifact::{
-    About, Digest, FileKind, Layout, LockedFile, ModelPackage, PackageFile, SourceLock, TAR_PAYLOAD_OFFSET, tar_bytes,
-    tar_header, tar_size, tar_trailer_length,
+    About, Digest, FileKind, Layout, LockedFile, ModelPackage, PackageFile, SourceLock, TAR_PAYLOAD_OFFSET,
+    plan_pieces, tar_bytes, tar_header, tar_trailer_length,
 };
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::content::{HashedFile, hash_file};
+use crate::content::{HashedFile, PieceRecorder, hash_file};
 use crate::error::PackError;
 use crate::gather::{Gathered, is_vouched};
 use crate::hashing::GitHasher;
+use crate::header::Header;
 use crate::licence;
 use crate::selection::{Taken, Wishes};
 use crate::sources::{HubHash, ListedFile, SourceError};
@@ -31,6 +34,8 @@ pub struct PackOptions {
     pub created: Option<i64>,
     /// Leave out `artifactType`, for registries that refuse it.
     pub omit_artifact_type: bool,
+    /// Make a piece map of the weights.
+    pub pieces: bool,
 }
 
 /// The bytes of a layer.
@@ -53,6 +58,21 @@ pub struct Layer {
     pub size: u64,
     /// Its bytes.
     pub content: LayerContent,
+    /// The file inside, when a piece map is to be made of it.
+    pub pieced: Option<Pieced>,
+}
+
+/// A file of which a piece map is made.
+#[derive(Clone)]
+pub struct Pieced {
+    /// Digest of the file.
+    pub digest: Digest,
+    /// Size of the file.
+    pub size: u64,
+    /// Where it starts in its layer.
+    pub offset: u64,
+    /// Its pieces, as they pass.
+    pub recorder: Arc<PieceRecorder>,
 }
 
 /// Layers and the package.
@@ -104,36 +124,26 @@ fn unverified(gathered: &Gathered) -> Result<Vec<String>, PackError> {
 
 async fn file_of(gathered: &Gathered, taken: &Taken, options: &PackOptions) -> Result<(PackageFile, Layer), PackError> {
     let listed = gathered.listed(taken.path.as_str())?;
-    let kept = gathered.contents.get(&listed.path);
-    let header = tar_header(&taken.path, listed.size);
-    let tar = (options.layout == Layout::Tar).then_some((header.as_slice(), tar_trailer_length(listed.size)));
-    let (digest, tar_digest) = match (kept, listed.hash.sha256(), tar) {
-        (Some(bytes), _, None) => (Digest::of(bytes), None),
-        (Some(bytes), _, Some(_)) => (Digest::of(bytes), Some(Digest::of(&tar_bytes(&taken.path, bytes)))),
-        (None, Some(published), None) => (published.clone(), None),
-        (None, _, tar) => hash_and_check(gathered, listed, tar).await?,
-    };
+    let wrap = Wrap::of(taken, listed, options.layout);
+    let (digest, tar_digest) = digests_of(gathered, taken, listed, &wrap).await?;
     let layer_digest = tar_digest.clone().unwrap_or_else(|| digest.clone());
-    let (size, content) = match (kept, tar) {
-        (Some(bytes), None) => (listed.size, LayerContent::Memory(bytes.clone())),
-        (Some(bytes), Some(_)) => (
-            tar_size(listed.size),
-            LayerContent::Memory(tar_bytes(&taken.path, bytes).into()),
-        ),
-        (None, None) => {
-            let file = HashedFile::new(gathered.reader(listed), layer_digest.clone());
-            (listed.size, LayerContent::Stream(file))
+    let pieced = pieced(gathered, taken, listed, &digest, options);
+    let content = match gathered.contents.get(&listed.path) {
+        Some(bytes) if options.layout == Layout::Tar => LayerContent::Memory(tar_bytes(&taken.path, bytes).into()),
+        Some(bytes) => LayerContent::Memory(bytes.clone()),
+        None => {
+            let (head, tail) = (wrap.head.clone().into(), wrap.tail);
+            let file = HashedFile::wrapped(gathered.reader(listed), head, tail, layer_digest.clone());
+            LayerContent::Stream(file.with_pieces(pieced.as_ref().map(|pieced| Arc::clone(&pieced.recorder))))
         }
-        (None, Some((_, tail))) => {
-            debug_assert_eq!(header.len() as u64, TAR_PAYLOAD_OFFSET);
-            let file = HashedFile::wrapped(
-                gathered.reader(listed),
-                header.clone().into(),
-                tail,
-                layer_digest.clone(),
-            );
-            (tar_size(listed.size), LayerContent::Stream(file))
-        }
+    };
+    let size = wrap.head.len() as u64 + listed.size + wrap.tail;
+    let layer = Layer {
+        path: listed.path.clone(),
+        digest: layer_digest,
+        size,
+        content,
+        pieced,
     };
     let file = PackageFile {
         path: taken.path.clone(),
@@ -142,15 +152,73 @@ async fn file_of(gathered: &Gathered, taken: &Taken, options: &PackOptions) -> R
         size: listed.size,
         tar_digest,
     };
-    Ok((
-        file,
-        Layer {
-            path: listed.path.clone(),
-            digest: layer_digest,
-            size,
-            content,
-        },
-    ))
+    Ok((file, layer))
+}
+
+/// What a layout puts around a file.
+struct Wrap {
+    head: Vec<u8>,
+    tail: u64,
+}
+
+impl Wrap {
+    fn of(taken: &Taken, listed: &ListedFile, layout: Layout) -> Self {
+        match layout {
+            Layout::Raw => Self {
+                head: Vec::new(),
+                tail: 0,
+            },
+            Layout::Tar => Self {
+                head: tar_header(&taken.path, listed.size),
+                tail: tar_trailer_length(listed.size),
+            },
+        }
+    }
+}
+
+/// Of the file and, in the tar layout, of its layer.
+async fn digests_of(
+    gathered: &Gathered,
+    taken: &Taken,
+    listed: &ListedFile,
+    wrap: &Wrap,
+) -> Result<(Digest, Option<Digest>), PackError> {
+    let tar = (!wrap.head.is_empty()).then_some((wrap.head.as_slice(), wrap.tail));
+    match (gathered.contents.get(&listed.path), listed.hash.sha256(), tar) {
+        (Some(bytes), _, None) => Ok((Digest::of(bytes), None)),
+        (Some(bytes), _, Some(_)) => Ok((Digest::of(bytes), Some(Digest::of(&tar_bytes(&taken.path, bytes))))),
+        (None, Some(published), None) => Ok((published.clone(), None)),
+        (None, _, tar) => hash_and_check(gathered, listed, tar).await,
+    }
+}
+
+fn pieced(
+    gathered: &Gathered,
+    taken: &Taken,
+    listed: &ListedFile,
+    digest: &Digest,
+    options: &PackOptions,
+) -> Option<Pieced> {
+    if !options.pieces || taken.kind != FileKind::Weight {
+        return None;
+    }
+    let starts = gathered
+        .headers
+        .get(&listed.path)
+        .map(Header::tensor_starts)
+        .unwrap_or_default();
+    let recorder = Arc::new(PieceRecorder::new(plan_pieces(listed.size, &starts)));
+    let offset = if options.layout == Layout::Tar {
+        TAR_PAYLOAD_OFFSET
+    } else {
+        0
+    };
+    Some(Pieced {
+        digest: digest.clone(),
+        size: listed.size,
+        offset,
+        recorder,
+    })
 }
 
 /// Reads the file once for its digest, and compares with what the hub publishes.

@@ -148,3 +148,136 @@ async fn verification_makes_the_same_manifest_again_and_names_what_differs() {
         "{differences:?}"
     );
 }
+
+#[tokio::test]
+async fn with_a_piece_map_one_bad_piece_is_repaired_and_known_pieces_are_reused() {
+    let bed = Bed::start().await;
+    let big = bed::safetensors("layer.1", 20 << 20, 7);
+    bed.write(SHARD, &big);
+    let options = PackOptions {
+        pieces: true,
+        ..PackOptions::default()
+    };
+    let first = bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap();
+    assert_eq!(
+        bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap().digest,
+        first.digest
+    );
+    let folder = tempfile::tempdir().unwrap();
+    fetch(&bed, "m:v1", folder.path()).await.unwrap();
+    assert_same(&bed, folder.path());
+
+    // One byte rots on the disk.
+    let place = folder.path().join(SHARD);
+    let mut rotten = std::fs::read(&place).unwrap();
+    rotten[18 << 20] ^= 1;
+    std::fs::write(&place, &rotten).unwrap();
+    std::fs::remove_file(folder.path().join(".plimsoll-complete")).unwrap();
+    let repaired = fetch(&bed, "m:v1", folder.path()).await.unwrap();
+    assert!(repaired.fetched <= 5 << 20, "{repaired:?}");
+    assert_same(&bed, folder.path());
+
+    // The next version changes the start of the file and keeps the end.
+    let mut changed = big.clone();
+    changed[1 << 20] ^= 1;
+    bed.write(SHARD, &changed);
+    bed.push_as("hf://owner/model", "m:v2", &options).await.unwrap();
+    let updated = fetch(&bed, "m:v2", folder.path()).await.unwrap();
+    assert!(updated.fetched <= 17 << 20, "{updated:?}");
+    assert_same(&bed, folder.path());
+}
+
+#[tokio::test]
+async fn a_piece_map_is_the_same_whether_the_bytes_passed_or_were_there() {
+    let bed = Bed::start().await;
+    bed.push("hf://owner/model", "m:plain").await.unwrap();
+    for layout in [artifact::Layout::Raw, artifact::Layout::Tar] {
+        let options = PackOptions {
+            pieces: true,
+            layout,
+            ..PackOptions::default()
+        };
+        let mut settings = bed.push_settings("m:v1");
+        settings.journal = None;
+        let prepared = bed.prepare("hf://owner/model", &options).await.unwrap();
+        let there = model_packer::push::push(&prepared, &settings).await.unwrap();
+        let mut fresh = bed.push_settings("fresh:v1");
+        fresh.journal = None;
+        let passed = model_packer::push::push(&bed.prepare("hf://owner/model", &options).await.unwrap(), &fresh)
+            .await
+            .unwrap();
+        assert_eq!(there.digest, passed.digest, "{layout:?}");
+        let model = remote(&bed, "m:v1").await.model;
+        assert!(bed.registry.blob("m", model.pieces.unwrap().as_str()).is_some());
+    }
+}
+
+#[tokio::test]
+async fn versions_are_listed_with_what_they_share_and_differences_name_files_and_tensors() {
+    let bed = Bed::start().await;
+    bed.push("hf://owner/model", "m:v2").await.unwrap();
+    bed.write(SHARD, bed::safetensors("layer.renamed", 1 << 20, 99));
+    std::fs::remove_file(bed.file("model.safetensors.index.json")).unwrap();
+    bed.write("vocab.json", "{}");
+    bed.push("hf://owner/model", "m:v10").await.unwrap();
+    let options = PackOptions {
+        layout: artifact::Layout::Tar,
+        ..PackOptions::default()
+    };
+    bed.push_as("hf://owner/model", "m:v11", &options).await.unwrap();
+    let found = model_packer::versions::versions(&bed.client(), &bed.target("m"))
+        .await
+        .unwrap();
+    let tags: Vec<&str> = found.iter().map(|version| version.tag.as_str()).collect();
+    assert_eq!(tags, ["v2", "v10", "v11"]);
+    assert!(found[1].shared > 3 << 20 && found[1].shared < 4 << 20, "{found:?}");
+    let (old, new) = (remote(&bed, "m:v2").await, remote(&bed, "m:v10").await);
+    let difference = model_packer::versions::difference(&bed.client(), &old, &new)
+        .await
+        .unwrap();
+    assert_eq!(difference.added, ["vocab.json"]);
+    assert_eq!(difference.removed, ["model.safetensors.index.json"]);
+    let shard = difference.changed.iter().find(|file| file.path == SHARD).unwrap();
+    let tensors = shard.tensors.as_ref().unwrap();
+    assert_eq!(
+        (tensors.added.as_slice(), tensors.removed.as_slice()),
+        (&["layer.renamed".to_owned()][..], &["layer.1".to_owned()][..])
+    );
+}
+
+#[tokio::test]
+async fn attestations_are_found_from_the_model_and_say_where_it_came_from() {
+    let bed = Bed::start().await;
+    let prepared = bed.prepare("hf://owner/model", &PackOptions::default()).await.unwrap();
+    let attach = |built: &artifact::Built| Ok(model_packer::attest::attestations(&prepared.package, built, "r/m"));
+    for _ in 0..2 {
+        model_packer::push::push_with(&prepared, &bed.push_settings("m:v1"), &attach)
+            .await
+            .unwrap();
+    }
+    let remote = remote(&bed, "m:v1").await;
+    let found = bed
+        .client()
+        .referrers(&remote.reference, remote.model.digest.as_str(), None)
+        .await
+        .unwrap();
+    let mut kinds: Vec<String> = found
+        .into_iter()
+        .filter_map(|referrer| referrer.artifact_type)
+        .collect();
+    kinds.sort();
+    assert_eq!(kinds, [model_packer::attest::CYCLONE_DX, model_packer::attest::IN_TOTO]);
+    let built = artifact::build_manifest(&prepared.package).unwrap();
+    let documents = model_packer::attest::attestations(&prepared.package, &built, "r/m");
+    let statement: serde_json::Value = serde_json::from_slice(&documents[0].document.bytes).unwrap();
+    assert_eq!(statement["subject"][0]["digest"]["sha256"], remote.model.digest.hex());
+    assert_eq!(
+        statement["predicate"]["buildDefinition"]["resolvedDependencies"][0]["uri"],
+        "hf://owner/model"
+    );
+    let bill: serde_json::Value = serde_json::from_slice(&documents[1].document.bytes).unwrap();
+    assert_eq!(
+        bill["metadata"]["component"]["licenses"][0]["license"]["id"],
+        "Apache-2.0"
+    );
+}

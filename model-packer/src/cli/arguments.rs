@@ -34,6 +34,16 @@ pub(super) enum Command {
     Inspect(Inspect),
     /// Make the manifest again from the source and compare it with the artifact.
     Verify(Verify),
+    /// List the versions of a model in a repository.
+    Versions(Versions),
+    /// Give a model another tag: a rollout, or a rollback.
+    Tag(Tag),
+    /// Remove a tag.
+    Untag(Untag),
+    /// Show what differs between two models: files and tensors.
+    Diff(Diff),
+    /// Measure what a registry can do, and keep it.
+    Doctor(Doctor),
 }
 
 /// Settings of all commands.
@@ -114,6 +124,9 @@ pub(super) struct Choice {
     /// Leave `artifactType` out, for registries that refuse it.
     #[arg(long)]
     pub(super) omit_artifact_type: bool,
+    /// Attach a piece map, with which readers repair and reuse parts of files. Hashes the weights a second time.
+    #[arg(long)]
+    pub(super) pieces: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -139,6 +152,9 @@ pub(super) struct Push {
     /// Write source.lock here as well.
     #[arg(long, value_name = "FILE")]
     pub(super) write_lock: Option<PathBuf>,
+    /// Attach provenance (in-toto) and a bill of materials (CycloneDX).
+    #[arg(long)]
+    pub(super) attest: bool,
 }
 
 #[derive(Debug, Args)]
@@ -172,4 +188,38 @@ pub(super) struct Verify {
     /// The source, where the artifact does not name one (a local folder).
     #[arg(long)]
     pub(super) source: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Versions {
+    /// registry[:port]/repository
+    pub(super) repository: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Tag {
+    /// registry[:port]/repository[:tag][@digest]
+    pub(super) reference: String,
+    /// The new tag in the same repository.
+    pub(super) tag: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Untag {
+    /// registry[:port]/repository:tag
+    pub(super) reference: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Diff {
+    /// registry[:port]/repository[:tag][@digest]
+    pub(super) first: String,
+    /// The same, or a tag of the same repository.
+    pub(super) second: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// registry[:port][/repository]; small blobs are pushed there (default repository: plimsoll-doctor).
+    pub(super) registry: String,
 }

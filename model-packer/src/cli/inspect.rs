@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use model_facts::ModelFacts;
+use registry::Referrer;
 use serde_json::json;
 
 use super::arguments::{Inspect, Output, Shared};
@@ -15,14 +16,17 @@ pub(super) async fn run(command: &Inspect, shared: &Shared) -> Result<(), PackEr
     let reference = setup::reference(&command.reference)?;
     let client = setup::client(shared, &reference)?;
     let remote = read_remote(&client, &reference).await?;
+    let referrers = client
+        .referrers(&remote.reference, remote.model.digest.as_str(), None)
+        .await?;
     match shared.output {
-        Output::Json => setup::print(&format!("{:#}", document(&remote))),
-        Output::Text => setup::print(&page(&remote)),
+        Output::Json => setup::print(&format!("{:#}", document(&remote, &referrers))),
+        Output::Text => setup::print(&page(&remote, &referrers)),
     }
     Ok(())
 }
 
-fn document(remote: &Remote) -> serde_json::Value {
+fn document(remote: &Remote, referrers: &[Referrer]) -> serde_json::Value {
     let model = &remote.model;
     let files = model.files.iter().map(|file| {
         json!({"path": file.path, "kind": kind_word(file.kind), "size": size_of(file), "digest": content_of(file), "layer": file.digest,
@@ -31,11 +35,11 @@ fn document(remote: &Remote) -> serde_json::Value {
     json!({
         "reference": remote.reference.to_string(), "digest": model.digest, "source": model.source, "revision": model.revision,
         "facts": model.facts, "weightsAbsent": model.weights_absent, "pieces": model.pieces, "twin": model.twin,
-        "config": model.config, "files": files.collect::<Vec<_>>(),
+        "config": model.config, "files": files.collect::<Vec<_>>(), "referrers": referrers,
     })
 }
 
-fn page(remote: &Remote) -> String {
+fn page(remote: &Remote, referrers: &[Referrer]) -> String {
     let model = &remote.model;
     let mut out = format!("{}\n", remote.reference);
     let licenses = model
@@ -78,6 +82,10 @@ fn page(remote: &Remote) -> String {
             text::bytes(size_of(file)),
             kind_word(file.kind)
         );
+    }
+    for referrer in referrers {
+        let kind = referrer.artifact_type.as_deref().unwrap_or("of unknown type");
+        let _ = writeln!(out, "attached {kind} {}", referrer.digest);
     }
     out.trim_end().to_owned()
 }

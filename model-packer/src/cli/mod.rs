@@ -5,6 +5,7 @@ mod inspect;
 mod plan;
 mod pull;
 mod push;
+mod registry_commands;
 mod setup;
 mod verify;
 
@@ -36,6 +37,11 @@ pub async fn run(arguments: Arguments) -> ExitCode {
         Command::Pull(command) => pull::run(command, &arguments.shared).await,
         Command::Inspect(command) => inspect::run(command, &arguments.shared).await,
         Command::Verify(command) => verify::run(command, &arguments.shared).await,
+        Command::Versions(command) => registry_commands::list_versions(command, &arguments.shared).await,
+        Command::Tag(command) => registry_commands::tag(command, &arguments.shared).await,
+        Command::Untag(command) => registry_commands::untag(command, &arguments.shared).await,
+        Command::Diff(command) => registry_commands::diff(command, &arguments.shared).await,
+        Command::Doctor(command) => registry_commands::doctor(command, &arguments.shared).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

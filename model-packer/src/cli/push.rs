@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use artifact::ModelPackage;
+use artifact::{Built, ModelPackage};
 
 use super::arguments::{Output, Push, Shared};
 use super::setup;
+use crate::attest::attestations;
 use crate::error::PackError;
 use crate::gather::Gathered;
 use crate::journal::write_whole;
 use crate::prepare::prepare;
-use crate::push::{PushSettings, PushSummary, push};
+use crate::push::{PushSettings, PushSummary, push_with};
 use crate::report::{Event, Reporter};
 use crate::text;
 
@@ -43,7 +44,16 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
     reporter.tell(&Event::Phase {
         what: format!("pushing to {}", settings.target),
     });
-    let outcome = push(&prepared, &settings).await;
+    setup::check_locked(&command.choice, &prepared.package)?;
+    let name = format!("{}/{}", settings.target.registry(), settings.target.repository());
+    let attach = |built: &Built| {
+        Ok(if command.attest {
+            attestations(&prepared.package, built, &name)
+        } else {
+            Vec::new()
+        })
+    };
+    let outcome = push_with(&prepared, &settings, &attach).await;
     reporter.close();
     let summary = outcome?;
     if let Some(file) = &command.write_lock {

@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use artifact::{Layout, SourceLock};
-use registry::{Client, ClientConfig, Credentials, Reference};
+use artifact::{Layout, ModelPackage, SourceLock};
+use registry::{Client, ClientConfig, Credentials, Profiles, Reference};
 
 use super::arguments::{Choice, LayoutName, Output, Shared};
 use crate::error::PackError;
@@ -49,13 +49,25 @@ pub(super) fn reference(text: &str) -> Result<Reference, PackError> {
 }
 
 pub(super) fn client(shared: &Shared, reference: &Reference) -> Result<Client, PackError> {
+    client_for(shared, &[reference])
+}
+
+/// A client for the registries of these references, with what `doctor` has measured.
+pub(super) fn client_for(shared: &Shared, references: &[&Reference]) -> Result<Client, PackError> {
+    let hosts = references.iter().map(|reference| reference.registry().to_owned());
+    let state = shared
+        .state
+        .clone()
+        .or_else(|| Journal::default_folder(&variable))
+        .filter(|folder| folder.is_dir());
+    let measured = state
+        .and_then(|folder| Journal::open(&folder).ok())
+        .map(|journal| journal.profiles())
+        .unwrap_or_default();
     let extra_roots = shared.ca_file.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
     Ok(Client::new(ClientConfig {
-        plain_http: if shared.plain_http {
-            vec![reference.registry().to_owned()]
-        } else {
-            Vec::new()
-        },
+        plain_http: if shared.plain_http { hosts.collect() } else { Vec::new() },
+        profiles: measured.into_iter().fold(Profiles::default(), Profiles::with),
         credentials: Credentials::from_environment(),
         user_agent: concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")).to_owned(),
         extra_roots,
@@ -104,6 +116,7 @@ pub(super) fn options(choice: &Choice) -> Result<PackOptions, PackError> {
         require_hash: choice.require_hash,
         created,
         omit_artifact_type: choice.omit_artifact_type,
+        pieces: choice.pieces,
     })
 }
 
@@ -133,6 +146,19 @@ pub(super) async fn gather_source(
         reporter.tell(&crate::report::Event::Warning { text: text.clone() });
     }
     Ok(gathered)
+}
+
+/// What only packing could tell: files of a folder that are not those of the lock.
+pub(super) fn check_locked(choice: &Choice, package: &ModelPackage) -> Result<(), PackError> {
+    let Some(lock) = choice.locked.as_deref().map(read_lock).transpose()? else {
+        return Ok(());
+    };
+    let changed = crate::lock::changed(&lock, &package.files);
+    if changed.is_empty() {
+        Ok(())
+    } else {
+        Err(PackError::Moved(changed))
+    }
 }
 
 /// A locked commit is what is asked for, where the hub knows commits and the user named no revision.

@@ -64,7 +64,7 @@ pub(crate) fn raw_part_of(path: &str) -> Option<&str> {
 }
 
 /// Takes exactly one quantisation, all of its parts, and a projector.
-pub(crate) fn choose<'a>(draft: &mut Draft<'a>) -> Result<(), SelectionError> {
+pub(crate) fn choose(draft: &mut Draft<'_>) -> Result<(), SelectionError> {
     let files: Vec<&ListedFile> = draft.open().filter(|file| is_gguf(&file.path)).collect();
     let (projectors, models): (Vec<_>, Vec<_>) = files
         .into_iter()

@@ -206,7 +206,7 @@ pub(crate) fn is_weight(path: &str) -> bool {
         || path.ends_with(".pth")
 }
 
-fn choose_in<'a>(draft: &mut Draft<'a>, texts: &Texts, folder: &str, format: Format) -> Result<(), SelectionError> {
+fn choose_in(draft: &mut Draft<'_>, texts: &Texts, folder: &str, format: Format) -> Result<(), SelectionError> {
     let index = format
         .index()
         .map(|name| join(folder, name))
@@ -375,7 +375,7 @@ fn check_numbering(files: &[&str]) -> Result<(), SelectionError> {
     }
 }
 
-/// Folders that model_index.json names: values that are pairs of library and class.
+/// Folders that `model_index.json` names: values that are pairs of library and class.
 fn diffusers_folders(texts: &Texts) -> Option<Vec<String>> {
     let value: serde_json::Value = serde_json::from_str(texts.get("model_index.json")?).ok()?;
     let folders = value.as_object()?.iter().filter(|(_, part)| {

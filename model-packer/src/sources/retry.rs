@@ -34,7 +34,7 @@ impl Default for RetryPolicy {
             longest_wait: Duration::from_secs(310),
             idle: Duration::from_secs(30),
             minimum_rate: 1024,
-            rate_window: Duration::from_secs(60),
+            rate_window: Duration::from_mins(1),
         }
     }
 }

@@ -222,8 +222,9 @@ pub(crate) fn safetensors(name: &str, bytes: u64, seed: u64) -> Vec<u8> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state.to_le_bytes()[0]
+        state.to_le_bytes()
     });
-    file.extend(noise.take(usize::try_from(elements * 2).unwrap()));
+    let data = usize::try_from(elements * 2).unwrap();
+    file.extend(noise.take(data.div_ceil(8)).flatten().take(data));
     file
 }

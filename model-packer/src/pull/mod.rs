@@ -1,15 +1,19 @@
 //! From a registry to a folder: parallel ranges, one hash in order, a name only for what is proven.
 
+mod pieces;
+
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::{Digest, Encoding, FilePath, PackedFile};
+use artifact::{Digest, Encoding, FileKind, FilePath, FilePieces, PackedFile, PieceMap};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt as _, TryStreamExt as _};
 use registry::{Client, Reference};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use pieces::LocalPieces;
 
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
@@ -26,6 +30,11 @@ const PARTS_OF_A_FILE: usize = 4;
 const TRIES: usize = 3;
 /// Unfinished files; the name says whose they are.
 const PARTIAL: &str = ".plimsoll-partial";
+
+/// A larger piece map is none: the largest model makes a few megabytes.
+const PIECE_MAP_LIMIT: usize = 256 << 20;
+/// Names the model whose files are all here; written last.
+const COMPLETE: &str = ".plimsoll-complete";
 
 /// How to pull.
 #[derive(Clone)]
@@ -68,6 +77,11 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
         bytes,
     });
     let budget = Arc::new(Semaphore::new(PARTS_IN_MEMORY));
+    let map = read_map(remote, settings).await?;
+    let local = match &map {
+        Some(_) => find_local(remote, settings).await?,
+        None => Arc::default(),
+    };
     let mut order: Vec<&PackedFile> = files.iter().collect();
     order.sort_by_key(|file| std::cmp::Reverse(size_of(file)));
     let pulls = order.into_iter().map(|file| {
@@ -76,6 +90,8 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
             reference: &remote.reference,
             file,
             budget: Arc::clone(&budget),
+            map: map.as_ref().and_then(|map| map.file(content_of(file))),
+            local: &local,
         };
         async move { fetch.run().await }
     });
@@ -85,6 +101,10 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
         .await?;
     // Empty again when everything is in its place; anything else in it belongs to another run.
     let _ = std::fs::remove_dir(settings.folder.join(PARTIAL));
+    crate::journal::write_whole(
+        &settings.folder.join(COMPLETE),
+        format!("{}\n", remote.model.digest).as_bytes(),
+    )?;
     let mut summary = PullSummary {
         files: files.len(),
         ..PullSummary::default()
@@ -98,6 +118,65 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     Ok(summary)
 }
 
+/// The piece map that the manifest names, proven by its digest. A model without one is pulled as a whole.
+async fn read_map(remote: &Remote, settings: &PullSettings) -> Result<Option<PieceMap>, PackError> {
+    let Some(digest) = &remote.model.pieces else {
+        return Ok(None);
+    };
+    match settings
+        .client
+        .get_blob(&remote.reference, digest.as_str(), PIECE_MAP_LIMIT)
+        .await
+    {
+        Ok(bytes) => PieceMap::from_bytes(&bytes)
+            .map(Some)
+            .map_err(|error| PackError::No(error.to_string())),
+        Err(error) if error.is_not_found() => {
+            let text = "the piece map is gone from the registry; files are pulled as a whole".to_owned();
+            settings.reporter.tell(&Event::Warning { text });
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the folder holds of other versions, for files that are not right yet.
+async fn find_local(remote: &Remote, settings: &PullSettings) -> Result<Arc<LocalPieces>, PackError> {
+    let weights = remote.model.files.iter().filter(|file| file.kind == FileKind::Weight);
+    let mut places: Vec<PathBuf> = weights.map(|file| settings.folder.join(file.path.as_str())).collect();
+    let others = std::fs::read_dir(&settings.folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|item| item.path());
+    places.extend(others.filter(|path| path.extension().is_some_and(|extension| extension == "safetensors")));
+    places.sort();
+    places.dedup();
+    places.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()));
+    if everything_is_there(remote, settings, &places) {
+        return Ok(Arc::default());
+    }
+    let found = tokio::task::spawn_blocking(move || LocalPieces::find(places)).await;
+    found
+        .map(Arc::new)
+        .map_err(|error| PackError::Internal(error.to_string()))
+}
+
+/// By size alone: whether it is worth looking for pieces at all.
+fn everything_is_there(remote: &Remote, settings: &PullSettings, places: &[PathBuf]) -> bool {
+    let there = |file: &PackedFile| {
+        let place = settings.folder.join(file.path.as_str());
+        std::fs::metadata(place).is_ok_and(|metadata| metadata.len() == size_of(file))
+    };
+    places.is_empty() || (remote.model.files.iter().all(there) && is_marked(settings, remote))
+}
+
+/// Whether this very model was completed here before.
+fn is_marked(settings: &PullSettings, remote: &Remote) -> bool {
+    std::fs::read_to_string(settings.folder.join(COMPLETE))
+        .is_ok_and(|text| text.trim() == remote.model.digest.as_str())
+}
+
 /// A tar without a recorded payload, or something compressed.
 fn is_opaque(file: &PackedFile) -> bool {
     file.encoding == Encoding::Compressed || (file.encoding == Encoding::Tar && file.payload.is_none())
@@ -108,6 +187,8 @@ struct Fetch<'a> {
     reference: &'a Reference,
     file: &'a PackedFile,
     budget: Arc<Semaphore>,
+    map: Option<&'a FilePieces>,
+    local: &'a Arc<LocalPieces>,
 }
 
 impl Fetch<'_> {
@@ -120,7 +201,10 @@ impl Fetch<'_> {
         let partial = self.settings.folder.join(PARTIAL).join(digest.hex());
         let mut tries = 0;
         loop {
-            let (found, fetched) = self.fetch(&partial, size).await?;
+            let (found, fetched) = match self.map {
+                Some(map) => self.fetch_pieces(&partial, map, self.local).await?,
+                None => self.fetch(&partial, size).await?,
+            };
             if found == digest {
                 settle(&partial, &place)?;
                 return Ok((size, self.finished(Arrival::Fetched(fetched))));

@@ -1,0 +1,220 @@
+//! `model-packer versions | tag | untag | diff | doctor`.
+
+use std::fmt::Write as _;
+
+use registry::Reference;
+use registry::doctor::{Outcome, Report, examine};
+use serde_json::json;
+
+use super::arguments::{Diff, Doctor, Output, Shared, Tag, Untag, Versions};
+use super::setup;
+use crate::error::PackError;
+use crate::packed::read_remote;
+use crate::text;
+use crate::versions::{Difference, Version, difference, versions};
+
+pub(super) async fn list_versions(command: &Versions, shared: &Shared) -> Result<(), PackError> {
+    let repository = setup::reference(&command.repository)?;
+    let found = versions(&setup::client(shared, &repository)?, &repository).await?;
+    match shared.output {
+        Output::Json => setup::print(&json!({"event": "versions", "versions": found}).to_string()),
+        Output::Text => setup::print(&versions_text(&found)),
+    }
+    Ok(())
+}
+
+fn versions_text(found: &[Version]) -> String {
+    if found.is_empty() {
+        return "no packed models".into();
+    }
+    let width = found.iter().map(|version| version.tag.len()).max().unwrap_or(0).max(3);
+    let mut out = format!(
+        "{:width$}  {:<19}  {:<12}  {:>10}  {:>10}",
+        "TAG", "DIGEST", "REVISION", "SIZE", "SHARED"
+    );
+    for version in found {
+        let revision: String = version.revision.as_deref().unwrap_or("-").chars().take(12).collect();
+        let (digest, size, shared) = (
+            &version.digest.as_str()[..19],
+            text::bytes(version.size),
+            text::bytes(version.shared),
+        );
+        let _ = write!(
+            out,
+            "\n{:width$}  {digest}  {revision:<12}  {size:>10}  {shared:>10}",
+            version.tag
+        );
+    }
+    out
+}
+
+pub(super) async fn tag(command: &Tag, shared: &Shared) -> Result<(), PackError> {
+    let reference = setup::reference(&command.reference)?;
+    let client = setup::client(shared, &reference)?;
+    let manifest = client.get_manifest(&reference).await?;
+    let media_type = manifest
+        .media_type
+        .as_deref()
+        .unwrap_or(artifact::media_type::OCI_MANIFEST);
+    let target = reference.with_tag(&command.tag)?;
+    let before = current(&client, &target).await?;
+    client.put_manifest(&target, media_type, &manifest.bytes).await?;
+    match before.filter(|before| *before != manifest.digest) {
+        Some(before) => setup::say(
+            shared,
+            &format!(
+                "{target} pointed to {before}; to go back: model-packer tag {} {}",
+                pinned(&target, &before)?,
+                command.tag
+            ),
+        ),
+        None => setup::say(shared, &format!("{target} points to {}", manifest.digest)),
+    }
+    setup::print(&pinned(&target, &manifest.digest)?.to_string());
+    Ok(())
+}
+
+fn pinned(reference: &Reference, digest: &str) -> Result<Reference, PackError> {
+    Ok(reference.with_digest(digest)?)
+}
+
+async fn current(client: &registry::Client, target: &Reference) -> Result<Option<String>, PackError> {
+    match client.resolve(target).await {
+        Ok(descriptor) => Ok(Some(descriptor.digest)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn untag(command: &Untag, shared: &Shared) -> Result<(), PackError> {
+    let reference = setup::reference(&command.reference)?;
+    if reference.tag().is_none() || reference.digest().is_some() {
+        return Err(PackError::No(
+            "untag takes repository:tag; a digest would remove the model under all its tags".into(),
+        ));
+    }
+    let client = setup::client(shared, &reference)?;
+    let digest = client.resolve(&reference).await?.digest;
+    client.delete_manifest(&reference).await?;
+    setup::say(
+        shared,
+        &format!(
+            "removed; the model stays as {} until the registry collects garbage",
+            pinned(&reference, &digest)?
+        ),
+    );
+    Ok(())
+}
+
+pub(super) async fn diff(command: &Diff, shared: &Shared) -> Result<(), PackError> {
+    let first = setup::reference(&command.first)?;
+    // A bare tag on the right means the same repository.
+    let second = if command.second.contains('/') {
+        setup::reference(&command.second)?
+    } else {
+        first.with_tag(&command.second)?
+    };
+    let client = setup::client_for(shared, &[&first, &second])?;
+    let (first, second) = (
+        read_remote(&client, &first).await?,
+        read_remote(&client, &second).await?,
+    );
+    let found = difference(&client, &first, &second).await?;
+    match shared.output {
+        Output::Json => setup::print(&json!({"event": "diff", "difference": found}).to_string()),
+        Output::Text => setup::print(&difference_text(&found)),
+    }
+    Ok(())
+}
+
+fn difference_text(found: &Difference) -> String {
+    let mut out = String::new();
+    let listed = found
+        .added
+        .iter()
+        .map(|path| ('+', path))
+        .chain(found.removed.iter().map(|path| ('-', path)));
+    for (sign, path) in listed {
+        let _ = writeln!(out, "{sign} {path}");
+    }
+    for file in &found.changed {
+        let _ = writeln!(
+            out,
+            "~ {} ({} -> {})",
+            file.path,
+            text::bytes(file.sizes.0),
+            text::bytes(file.sizes.1)
+        );
+        let Some(tensors) = &file.tensors else { continue };
+        let names = [("+", &tensors.added), ("-", &tensors.removed), ("~", &tensors.reshaped)];
+        for (sign, name) in names
+            .iter()
+            .flat_map(|(sign, names)| names.iter().map(move |name| (sign, name)))
+        {
+            let _ = writeln!(out, "    {sign} tensor {name}");
+        }
+        let _ = writeln!(out, "    {} tensors of the same type and shape", tensors.same_shape);
+    }
+    if out.is_empty() {
+        out.push_str("the same files\n");
+    }
+    let _ = write!(
+        out,
+        "shared {}, new {}",
+        text::bytes(found.shared),
+        text::bytes(found.new)
+    );
+    out
+}
+
+pub(super) async fn doctor(command: &Doctor, shared: &Shared) -> Result<(), PackError> {
+    let place = if command.registry.contains('/') {
+        command.registry.clone()
+    } else {
+        format!("{}/plimsoll-doctor", command.registry)
+    };
+    let target = setup::reference(&place)?;
+    let reporter = setup::reporter(shared);
+    let report = examine(&setup::client(shared, &target)?, &target).await;
+    let kept = match setup::journal(shared, &reporter).filter(|_| report.healthy()) {
+        Some(journal) => Some(journal.keep_profile(target.registry(), &report.profile)?),
+        None => None,
+    };
+    match shared.output {
+        Output::Json => setup::print(&format!("{:#}", json!({"event": "doctor", "report": report}))),
+        Output::Text => setup::print(&report_text(&report)),
+    }
+    if let Some(file) = kept {
+        setup::say(shared, &format!("kept in {}; pushes from here use it", file.display()));
+    }
+    if report.healthy() {
+        Ok(())
+    } else {
+        Err(PackError::No(format!("{} is not fit for models", report.registry)))
+    }
+}
+
+fn report_text(report: &Report) -> String {
+    let mut out = format!("{}\n", report.registry);
+    for finding in &report.findings {
+        let mark = match finding.outcome {
+            Outcome::Good => "good",
+            Outcome::Missing => "none",
+            Outcome::Bad => "BAD",
+        };
+        let _ = writeln!(out, "  {mark:<5} {:<12} {}", finding.probe, finding.detail);
+        if let Some(hint) = &finding.hint {
+            let _ = writeln!(out, "        hint: {hint}");
+        }
+    }
+    let profile = &report.profile;
+    let mode = match profile.upload {
+        registry::UploadMode::Parts => format!("in parts of {}", text::bytes(profile.part_bytes)),
+        registry::UploadMode::OnePut => "each blob in one request; a killed push starts the file again".to_owned(),
+    };
+    let _ = write!(out, "uploads {mode}");
+    if let Some(limit) = profile.max_blob_bytes {
+        let _ = write!(out, ", blobs up to {}", text::bytes(limit));
+    }
+    out
+}

@@ -1,0 +1,234 @@
+//! A file from its pieces: those that are in the folder already are copied, the others fetched, each proven by itself.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use artifact::{Digest, FilePieces, PIECE_LIMIT, Piece, plan_pieces};
+use bytes::BytesMut;
+use futures::{StreamExt as _, TryStreamExt as _};
+use model_facts::SafetensorsHeader;
+
+use super::{Fetch, PARTS_OF_A_FILE, TRIES};
+use crate::error::PackError;
+use crate::hashing::Sha256Hasher;
+use crate::header::Header;
+use crate::report::Event;
+
+/// Written to the disk at a time.
+const WRITE: usize = 256 << 10;
+/// Headers of local files are read up to this length.
+const LOCAL_HEADER_LIMIT: u64 = 16 << 20;
+
+/// Pieces that the folder holds, in whatever file.
+#[derive(Debug, Default)]
+pub(super) struct LocalPieces(HashMap<Digest, (PathBuf, u64)>);
+
+impl LocalPieces {
+    /// Reads these files and finds their pieces.
+    pub(super) fn find(files: Vec<PathBuf>) -> Self {
+        let mut found = HashMap::new();
+        for path in files {
+            // A file that cannot be read has no pieces to give.
+            let _ = add_pieces(&path, &mut found);
+        }
+        Self(found)
+    }
+}
+
+fn add_pieces(path: &Path, found: &mut HashMap<Digest, (PathBuf, u64)>) -> std::io::Result<()> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let mut offset = 0;
+    let starts = read_header(&file, size)
+        .map(|header| header.tensor_starts())
+        .unwrap_or_default();
+    for length in plan_pieces(size, &starts) {
+        found.insert(hash_range(&file, offset, length)?, (path.to_owned(), offset));
+        offset += length;
+    }
+    Ok(())
+}
+
+fn read_header(file: &File, size: u64) -> Option<Header> {
+    let mut start = [0; 8];
+    file.read_exact_at(&mut start, 0).ok()?;
+    let length = u64::from_le_bytes(start)
+        .checked_add(8)
+        .filter(|length| *length <= LOCAL_HEADER_LIMIT.min(size))?;
+    let mut header = vec![0; usize::try_from(length).ok()?];
+    file.read_exact_at(&mut header, 0).ok()?;
+    SafetensorsHeader::parse(&header, Some(size))
+        .ok()
+        .map(Header::Safetensors)
+}
+
+fn hash_range(file: &File, offset: u64, length: u64) -> std::io::Result<Digest> {
+    let (mut hasher, mut buffer) = (Sha256Hasher::default(), vec![0; WRITE]);
+    let mut at = offset;
+    while at < offset + length {
+        let wanted = usize::try_from(offset + length - at).unwrap_or(WRITE).min(WRITE);
+        let chunk = &mut buffer[..wanted];
+        file.read_exact_at(chunk, at)?;
+        hasher.update(chunk);
+        at += wanted as u64;
+    }
+    Ok(hasher.finish())
+}
+
+impl Fetch<'_> {
+    /// Fills the unfinished file piece by piece; returns the digest of the whole and the bytes that came.
+    pub(super) async fn fetch_pieces(
+        &self,
+        partial: &Path,
+        map: &FilePieces,
+        local: &Arc<LocalPieces>,
+    ) -> Result<(Digest, u64), PackError> {
+        let failed = |source| PackError::File {
+            step: "write",
+            path: partial.to_owned(),
+            source,
+        };
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(partial)
+            .map_err(failed)?;
+        file.set_len(map.size).map_err(failed)?;
+        let file = Arc::new(file);
+        let path = self.file.path.to_string();
+        self.settings.reporter.tell(&Event::Started {
+            path: path.clone(),
+            size: map.size,
+            offset: 0,
+        });
+        let (mut done, mut fetched) = (0, 0);
+        let all = map.pieces();
+        let pieces = all.iter().map(|piece| self.bring_piece(&file, partial, piece, local));
+        let mut pieces = futures::stream::iter(pieces).buffer_unordered(PARTS_OF_A_FILE);
+        while let Some((size, came)) = pieces.try_next().await? {
+            done += size;
+            fetched += came;
+            self.settings.reporter.tell(&Event::Progress {
+                path: path.clone(),
+                offset: done,
+            });
+        }
+        drop(pieces);
+        let (hasher, _) = super::hash_prefix(partial.to_owned(), map.size).await?;
+        Ok((hasher.finish(), fetched))
+    }
+
+    /// The size of the piece and the bytes that came for it.
+    async fn bring_piece(
+        &self,
+        file: &Arc<File>,
+        partial: &Path,
+        piece: &Piece,
+        local: &Arc<LocalPieces>,
+    ) -> Result<(u64, u64), PackError> {
+        let failed = |source| PackError::File {
+            step: "write",
+            path: partial.to_owned(),
+            source,
+        };
+        let (target, wanted, known) = (Arc::clone(file), piece.clone(), Arc::clone(local));
+        let there = tokio::task::spawn_blocking(move || take_local(&target, &wanted, &known)).await;
+        if there
+            .map_err(|error| PackError::Internal(error.to_string()))?
+            .map_err(failed)?
+        {
+            return Ok((piece.length, 0));
+        }
+        let mut came = 0;
+        for _ in 0..TRIES {
+            came += piece.length;
+            match self.fetch_piece(file, piece.offset, piece.length).await {
+                Ok(found) if found == piece.digest => return Ok((piece.length, came)),
+                Ok(_) => {
+                    let text = format!(
+                        "{}: the piece at byte {} came wrong; fetching it again",
+                        self.file.path, piece.offset
+                    );
+                    self.settings.reporter.tell(&Event::Warning { text });
+                }
+                Err(PackError::Registry(error)) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(PackError::No(format!(
+            "{}: the piece at byte {} came wrong {TRIES} times",
+            self.file.path, piece.offset
+        )))
+    }
+
+    /// Written while it comes, without a copy in memory; wrong bytes are in a file that has no name yet.
+    async fn fetch_piece(&self, file: &Arc<File>, offset: u64, size: u64) -> Result<Digest, PackError> {
+        let base = self.file.payload.as_ref().map_or(0, |payload| payload.offset) + offset;
+        let digest = self.file.digest.as_str();
+        let mut stream = self
+            .settings
+            .client
+            .open_blob(self.reference, digest, Some(base..base + size))
+            .await?;
+        let mut skip = base.saturating_sub(stream.served().start);
+        let (mut hasher, mut at, end) = (Sha256Hasher::default(), offset, offset + size);
+        let mut buffer = BytesMut::with_capacity(WRITE * 2);
+        loop {
+            let chunk = stream.try_next().await?;
+            let ended = chunk.is_none();
+            if let Some(chunk) = chunk {
+                let dropped = skip.min(chunk.len() as u64);
+                skip -= dropped;
+                let room = usize::try_from(end - at).unwrap_or(usize::MAX) - buffer.len();
+                let chunk = &chunk[usize::try_from(dropped).unwrap_or(0)..];
+                buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            }
+            let full = at + buffer.len() as u64 == end;
+            if buffer.len() >= WRITE || ((full || ended) && !buffer.is_empty()) {
+                let (bytes, target, place) = (buffer.split().freeze(), Arc::clone(file), at);
+                at += bytes.len() as u64;
+                let step = tokio::task::spawn_blocking(move || {
+                    hasher.update(&bytes);
+                    target.write_all_at(&bytes, place).map(|()| hasher)
+                });
+                let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
+                hasher = step.map_err(|source| PackError::File {
+                    step: "write",
+                    path: self.settings.folder.clone(),
+                    source,
+                })?;
+            }
+            if ended || at == end {
+                return Ok(hasher.finish());
+            }
+        }
+    }
+}
+
+/// From the unfinished file itself, else from another file of the folder.
+fn take_local(file: &File, piece: &Piece, local: &LocalPieces) -> std::io::Result<bool> {
+    let Piece { offset, length, digest } = piece;
+    if hash_range(file, *offset, *length)? == *digest {
+        return Ok(true);
+    }
+    let Some((path, start)) = local.0.get(digest) else {
+        return Ok(false);
+    };
+    debug_assert!(*length <= PIECE_LIMIT);
+    let source = File::open(path)?;
+    let mut content = Vec::new();
+    let mut reader = std::io::BufReader::new(&source);
+    std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(*start))?;
+    reader.take(*length).read_to_end(&mut content)?;
+    // Files change; what is copied is proven like what is fetched.
+    if Digest::of(&content) != *digest {
+        return Ok(false);
+    }
+    file.write_all_at(&content, *offset).map(|()| true)
+}

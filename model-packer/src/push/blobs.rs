@@ -1,0 +1,239 @@
+//! Blobs on their way into a repository.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use artifact::{Built, Digest, SOURCE_LOCK_PATH};
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use registry::{BlobSource, PushEvent, PushObserver, PushOptions, Pushed};
+
+use super::PushSettings;
+use crate::content::HashedFile;
+use crate::error::PackError;
+use crate::journal::Resume;
+use crate::prepare::{Layer, LayerContent, Prepared};
+use crate::report::{Arrival, Event, Reporter};
+
+/// Questions at the same time: some registries lock on each.
+const ASK_AT_ONCE: usize = 4;
+
+/// A blob to bring.
+#[derive(Clone)]
+pub(super) struct Blob {
+    pub(super) name: String,
+    pub(super) digest: Digest,
+    pub(super) size: u64,
+    content: LayerContent,
+}
+
+pub(super) fn memory(name: &str, bytes: &[u8]) -> Blob {
+    Blob {
+        name: name.to_owned(),
+        digest: Digest::of(bytes),
+        size: bytes.len() as u64,
+        content: LayerContent::Memory(Bytes::copy_from_slice(bytes)),
+    }
+}
+
+pub(super) fn of_layers(prepared: &Prepared) -> Vec<Blob> {
+    let blob = |layer: &Layer| Blob {
+        name: layer.path.clone(),
+        digest: layer.digest.clone(),
+        size: layer.size,
+        content: layer.content.clone(),
+    };
+    prepared.layers.iter().map(blob).collect()
+}
+
+pub(super) fn of_documents(built: &Built) -> Vec<Blob> {
+    let mut blobs: Vec<Blob> = built
+        .documents
+        .iter()
+        .map(|document| memory(SOURCE_LOCK_PATH, &document.bytes))
+        .collect();
+    blobs.push(memory("(config)", &built.config_bytes));
+    let images = built.twin.iter().flat_map(|twin| &twin.images);
+    blobs.extend(images.map(|image| memory("(image config)", &image.config.bytes)));
+    blobs
+}
+
+/// Equal files are one blob.
+pub(super) fn once_each(mut blobs: Vec<Blob>) -> Vec<Blob> {
+    let mut seen = BTreeSet::new();
+    blobs.retain(|blob| seen.insert(blob.digest.clone()));
+    blobs
+}
+
+pub(super) async fn ask(blobs: &[Blob], settings: &PushSettings) -> Result<BTreeSet<Digest>, PackError> {
+    let questions = blobs.iter().map(|blob| async move {
+        match settings
+            .client
+            .blob_exists(&settings.target, blob.digest.as_str())
+            .await
+        {
+            Ok(size) => Ok::<_, PackError>((size == Some(blob.size)).then(|| blob.digest.clone())),
+            // A repository that does not exist yet may be denied to a reader.
+            Err(error) if error.is_unauthorized() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    });
+    let present: Vec<Option<Digest>> = futures::stream::iter(questions)
+        .buffer_unordered(ASK_AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(present.into_iter().flatten().collect())
+}
+
+/// Repositories that may have it, by the user's word and by what earlier pushes have seen.
+pub(super) fn siblings(settings: &PushSettings, digest: &Digest) -> Vec<String> {
+    let known = settings
+        .journal
+        .as_ref()
+        .map(|journal| journal.repositories_with(&settings.target, digest));
+    let mut repositories = settings.mount_from.clone();
+    repositories.extend(known.unwrap_or_default());
+    let mut seen = BTreeSet::from([settings.target.repository().to_owned()]);
+    repositories.retain(|repository| seen.insert(repository.clone()));
+    repositories
+}
+
+/// Brings what is missing, several at a time, the longest first, so that the last one to end is not the largest.
+pub(super) async fn bring_all(blobs: &[Blob], settings: &PushSettings) -> Result<Vec<(u64, Arrival)>, PackError> {
+    let present = ask(blobs, settings).await?;
+    let (there, mut missing): (Vec<&Blob>, Vec<&Blob>) = blobs.iter().partition(|blob| present.contains(&blob.digest));
+    for blob in &there {
+        finished(settings, blob, Arrival::Present);
+    }
+    missing.sort_by(|left, right| right.size.cmp(&left.size).then_with(|| left.name.cmp(&right.name)));
+    let mut arrivals: Vec<(u64, Arrival)> =
+        futures::stream::iter(missing.into_iter().map(|blob| bring(blob, settings)))
+            .buffer_unordered(settings.jobs.max(1))
+            .try_collect()
+            .await?;
+    arrivals.extend(there.iter().map(|blob| (blob.size, Arrival::Present)));
+    Ok(arrivals)
+}
+
+async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), PackError> {
+    let resume = settings
+        .journal
+        .as_ref()
+        .and_then(|journal| journal.resume(&settings.target, &blob.digest));
+    let (source, hashed): (Box<dyn BlobSource>, Option<HashedFile>) = match &blob.content {
+        LayerContent::Memory(bytes) => (Box::new(bytes.clone()), None),
+        LayerContent::Stream(file) => {
+            if let Some(resume) = &resume {
+                file.restore(&resume.checkpoint);
+            }
+            (Box::new(file.clone()), Some(file.clone()))
+        }
+    };
+    let options = PushOptions {
+        mount_from: siblings(settings, &blob.digest),
+        resume: resume.map(|resume| resume.session),
+        known_absent: true,
+        observer: Some(observer(blob, settings, hashed)),
+        ..PushOptions::default()
+    };
+    let started = AtomicBool::new(false);
+    let source = Told {
+        source,
+        started,
+        blob: blob.clone(),
+        reporter: Arc::clone(&settings.reporter),
+    };
+    let pushed = settings
+        .client
+        .push_blob(&settings.target, blob.digest.as_str(), blob.size, &source, &options)
+        .await;
+    let pushed = pushed.inspect_err(|error| forget_if_wrong(blob, settings, error))?;
+    if let Some(journal) = &settings.journal {
+        journal.forget(&settings.target, &blob.digest);
+    }
+    let arrival = match pushed {
+        Pushed::Existed => Arrival::Present,
+        Pushed::Mounted(from) => Arrival::Mounted(from),
+        Pushed::Uploaded(sent) => Arrival::Sent(sent),
+    };
+    finished(settings, blob, arrival.clone());
+    Ok((blob.size, arrival))
+}
+
+/// Wrong bytes are withdrawn at the registry, so there is nothing to go on from.
+fn forget_if_wrong(blob: &Blob, settings: &PushSettings, error: &registry::Error) {
+    let wrong = match error.kind() {
+        registry::ErrorKind::Source(cause) => cause.kind() == std::io::ErrorKind::InvalidData,
+        registry::ErrorKind::DigestInvalid { .. } => true,
+        _ => false,
+    };
+    if let Some(journal) = settings.journal.as_ref().filter(|_| wrong) {
+        journal.forget(&settings.target, &blob.digest);
+    }
+}
+
+fn finished(settings: &PushSettings, blob: &Blob, arrival: Arrival) {
+    settings.reporter.tell(&Event::Finished {
+        path: blob.name.clone(),
+        digest: blob.digest.to_string(),
+        size: blob.size,
+        arrival,
+    });
+}
+
+/// Writes each confirmed part into the journal, with the state of the hash at or before it.
+fn observer(blob: &Blob, settings: &PushSettings, hashed: Option<HashedFile>) -> PushObserver {
+    let (journal, target, digest) = (settings.journal.clone(), settings.target.clone(), blob.digest.clone());
+    let session = std::sync::Mutex::new(None);
+    Arc::new(move |event| {
+        let (Some(journal), Some(hashed), Ok(mut session)) = (&journal, &hashed, session.lock()) else {
+            return;
+        };
+        match event {
+            PushEvent::Session(saved) => *session = Some(saved),
+            PushEvent::Confirmed(offset) => {
+                let Some(session) = session.clone() else { return };
+                let resume = Resume {
+                    session,
+                    checkpoint: hashed.checkpoint(offset),
+                };
+                if let Err(error) = journal.keep(&target, &digest, &resume) {
+                    tracing::warn!(%error, "the journal cannot be written; a kill would cost the whole file");
+                }
+            }
+            PushEvent::Restarted => journal.forget(&target, &digest),
+            PushEvent::Committing => {}
+        }
+    })
+}
+
+/// Tells how far the bytes are that leave.
+struct Told {
+    source: Box<dyn BlobSource>,
+    started: AtomicBool,
+    blob: Blob,
+    reporter: Reporter,
+}
+
+impl BlobSource for Told {
+    fn open(&self, offset: u64) -> futures::future::BoxFuture<'_, std::io::Result<registry::SourceStream>> {
+        Box::pin(async move {
+            let stream = self.source.open(offset).await?;
+            let path = self.blob.name.clone();
+            if !self.started.swap(true, Ordering::Relaxed) {
+                let (path, size) = (path.clone(), self.blob.size);
+                self.reporter.tell(&Event::Started { path, size, offset });
+            }
+            let (mut sent, reporter) = (offset, Arc::clone(&self.reporter));
+            let told = stream.inspect_ok(move |chunk| {
+                sent += chunk.len() as u64;
+                reporter.tell(&Event::Progress {
+                    path: path.clone(),
+                    offset: sent,
+                });
+            });
+            Ok(told.boxed())
+        })
+    }
+}
