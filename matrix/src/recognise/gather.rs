@@ -53,8 +53,75 @@ pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool
     made.into_iter().map(|(pool, _)| pool).collect()
 }
 
-/// Everything that makes two nodes different for a decision. Memory counts in GiB: boards of one kind differ by a few MiB.
+/// Everything that makes two nodes different for a decision.
 fn group_key(find: &Find) -> String {
+    let memory = memory_class(find);
+    format!(
+        "{:?}|{:?}|{:?}|{:?}|{:?}|{:?}|{memory:?}|{:?}|{:?}|{:?}|{:?}|{:?}",
+        find.vendor,
+        find.product,
+        find.raw,
+        find.offer,
+        find.standing,
+        find.behind,
+        find.memory.missing,
+        find.host,
+        find.architecture,
+        find.runtime,
+        find.taints
+    )
+}
+
+/// Sizes that count as one: GiB of a device, for boards of one kind differ by a few MiB; of the node itself, whose memory
+/// differs from machine to machine, powers of two.
+fn memory_class(find: &Find) -> Option<u64> {
+    let gibibytes = find.memory.bytes? >> 30;
+    Some(if find.offer == Offer::Node {
+        gibibytes.max(1).ilog2().into()
+    } else {
+        gibibytes
+    })
+}
+
+fn base_name(matrix: &Matrix, find: &Find) -> String {
+    let product = find
+        .product
+        .as_ref()
+        .and_then(|id| matrix.products().get(id))
+        .map(|product| product.id.clone());
+    let vendor = find.vendor.clone().unwrap_or_else(|| "unknown".to_owned());
+    let mut name = product.unwrap_or_else(|| match &find.raw {
+        Some(raw) => format!("{vendor}-unknown-{}", word(raw)),
+        None => format!("{vendor}-unknown"),
+    });
+    let tail = match &find.offer {
+        Offer::Partition {
+            profile: Some(profile), ..
+        }
+        | Offer::Claim {
+            profile: Some(profile), ..
+        } => {
+            format!("-{}", word(profile))
+        }
+        Offer::Partition { resource, .. } => format!("-{}", word(resource.rsplit('/').next().unwrap_or(resource))),
+        Offer::Share { by, .. } => format!("-{}", word(by)),
+        Offer::Claim { .. } => "-dra".to_owned(),
+        Offer::Whole { .. } | Offer::Node | Offer::Nothing => String::new(),
+    };
+    name.push_str(&tail);
+    name
+}
+
+/// Letters, digits, dots and hyphens of a text, in lower case.
+fn word(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let mapped: String = text.to_lowercase().chars().map(plain).collect();
+    let parts: Vec<&str> = mapped.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-")
+}
+
+/// The name itself, else with what sets the pool apart, else with a number.
+fn free_name(base: &str, find: &Find, taken: &mut BTreeMap<String, Option<u64>>) -> String {
     let size = memory_class(find);
     // Memory sets it apart only where the pool with the plain name has another one.
     let differs = taken.get(base).is_some_and(|other| *other != size);
@@ -64,13 +131,13 @@ fn group_key(find: &Find) -> String {
         .filter(|_| differs)
         .map(|bytes| format!("{base}-{}gib", bytes >> 30));
     let unusable = matches!(find.standing, Standing::Unusable { .. }).then(|| format!("{base}-unusable"));
+    let architecture = find
+        .architecture
+        .as_ref()
+        .map(|architecture| format!("{base}-{architecture}"));
     let numbered = (2..).map(|number| format!("{base}-{number}"));
-    let names = std::iter::once(base.to_owned())
-        .chain(unusable)
-        .chain(memory)
-        .chain(architecture)
-        .chain(numbered);
-    for name in names {
+    let special = unusable.into_iter().chain(memory).chain(architecture);
+    for name in std::iter::once(base.to_owned()).chain(special).chain(numbered) {
         if !taken.contains_key(&name) {
             taken.insert(name.clone(), size);
             return name;
