@@ -8,14 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, RANGE};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Response, Url};
 use tokio::time::Instant;
 
 use crate::auth::Scope;
 use crate::client::{Call, Client, Limits};
 use crate::error::{Error, ErrorKind};
-use crate::failure::{Failure, failure_of};
 use crate::manifest::{header_text, sha256_of};
 use crate::range::{Served, judge};
 use crate::reference::{Reference, is_digest};
@@ -27,19 +26,6 @@ pub struct BlobStream {
     host: String,
     headers: HeaderMap,
     stream: BoxStream<'static, Result<Bytes, Error>>,
-}
-
-/// Another server that hands out a registry's blobs: a mirror, a peer-to-peer daemon, a cache.
-#[derive(Debug, Clone)]
-pub struct Endpoint {
-    /// Scheme, host, port and an optional path prefix: `http://127.0.0.1:4001`.
-    pub base: Url,
-    /// Sent with each request.
-    pub headers: HeaderMap,
-    /// Whether to name the registry in the query (`ns=`), as container runtimes do.
-    pub namespace: bool,
-    /// Whether the registry's credential may be sent there.
-    pub credentials: bool,
 }
 
 impl Client {
@@ -83,66 +69,6 @@ impl Client {
         self.inner.retrying(open).await.map_err(fail)
     }
 
-    /// The same from a mirror. One try: whoever has several sources decides which one comes next.
-    pub async fn open_blob_via(
-        &self,
-        endpoint: &Endpoint,
-        reference: &Reference,
-        digest: &str,
-        range: Option<Range<u64>>,
-    ) -> Result<BlobStream, Error> {
-        let object = format!("{digest} from {}", host_text(&endpoint.base));
-        let fail = |kind| Error::new("read blob", &object, kind);
-        let url = endpoint.blob_url(reference, digest).map_err(fail)?;
-        let mut headers = range_headers(range.as_ref()).map_err(fail)?;
-        headers.extend(endpoint.headers.clone());
-        let response = self
-            .ask_endpoint(endpoint, reference, url, &headers)
-            .await
-            .map_err(|failure| {
-                let headers = Box::new(failure.headers);
-                fail(ErrorKind::Mirror {
-                    failure: Box::new(failure.kind),
-                    headers,
-                })
-            })?;
-        BlobStream::of(response, range.as_ref(), &object, &self.inner.transport.limits).map_err(fail)
-    }
-
-    async fn ask_endpoint(
-        &self,
-        endpoint: &Endpoint,
-        reference: &Reference,
-        url: Url,
-        headers: &HeaderMap,
-    ) -> Result<Response, Failure> {
-        let scope = Scope::pull(reference.repository());
-        let (transport, host) = (&self.inner.transport, reference.api_host());
-        let ask = async |credential: Option<&HeaderValue>| -> Result<Response, Failure> {
-            let response = transport
-                .follow(&http::Method::GET, url.clone(), headers, credential)
-                .await?;
-            if response.status().is_success() {
-                return Ok(response);
-            }
-            Err(failure_of(&host_text(response.url()), response, credential.is_some()).await)
-        };
-        if !endpoint.credentials {
-            return ask(None).await;
-        }
-        let granted = self.inner.tokens.current(transport, host, &scope).await?;
-        match ask(granted.header.as_ref()).await {
-            Err(failure) if failure.login_expired => {
-                let granted = self
-                    .inner
-                    .login_again(host, &scope, &granted, failure.challenge)
-                    .await?;
-                ask(granted.header.as_ref()).await
-            }
-            done => done,
-        }
-    }
-
     /// A small blob, whole, with its digest proven.
     pub async fn get_blob(&self, reference: &Reference, digest: &str, limit: usize) -> Result<Vec<u8>, Error> {
         let fail = |kind| Error::new("read blob", format!("{digest} in {}", repository_text(reference)), kind);
@@ -178,40 +104,13 @@ impl Client {
     }
 }
 
-impl Endpoint {
-    /// A plain mirror at this address: it is told the registry, and never its credential.
-    pub fn new(base: Url) -> Self {
-        Self {
-            base,
-            headers: HeaderMap::new(),
-            namespace: true,
-            credentials: false,
-        }
-    }
-
-    /// Adds a header to each request.
-    #[must_use]
-    pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            self.headers.insert(HeaderName::from_static(name), value);
-        }
-        self
-    }
-
-    fn blob_url(&self, reference: &Reference, digest: &str) -> Result<Url, ErrorKind> {
-        check_digest(digest)?;
-        let prefix = self.base.path().trim_end_matches('/');
-        let mut url = self.base.clone();
-        url.set_path(&format!("{prefix}/v2/{}/blobs/{digest}", reference.repository()));
-        if self.namespace {
-            url.query_pairs_mut().append_pair("ns", reference.registry());
-        }
-        Ok(url)
-    }
-}
-
 impl BlobStream {
-    fn of(response: Response, asked: Option<&Range<u64>>, object: &str, limits: &Limits) -> Result<Self, ErrorKind> {
+    pub(crate) fn of(
+        response: Response,
+        asked: Option<&Range<u64>>,
+        object: &str,
+        limits: &Limits,
+    ) -> Result<Self, ErrorKind> {
         let served = judge(response.status().as_u16(), response.headers(), asked)?;
         let body = Body {
             host: host_text(response.url()),
@@ -365,7 +264,7 @@ impl Body {
     }
 }
 
-fn range_headers(range: Option<&Range<u64>>) -> Result<HeaderMap, ErrorKind> {
+pub(crate) fn range_headers(range: Option<&Range<u64>>) -> Result<HeaderMap, ErrorKind> {
     let Some(range) = range else {
         return Ok(HeaderMap::new());
     };

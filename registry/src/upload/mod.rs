@@ -1,7 +1,9 @@
 //! Sending a blob: not at all when it is there, by mount when a sibling has it, else in parts that the registry confirms.
 
 mod body;
+mod finish;
 mod push;
+mod recovery;
 mod session;
 mod source;
 

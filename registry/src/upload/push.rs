@@ -7,6 +7,7 @@ use http::Method;
 use http::header::{CONTENT_RANGE, HeaderMap, HeaderValue};
 
 use super::body::SessionRequest;
+use super::recovery::Tries;
 use super::session::{Opened, SavedSession, Session, confirmed_of};
 use super::source::{BlobSource, Reader};
 use crate::auth::Scope;
@@ -16,12 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::failure::Failure;
 use crate::manifest::header_text;
 use crate::profile::{Profile, UploadMode};
-use crate::reference::{Reference, is_digest};
-
-/// Below this a part is not cut in half any more when a proxy refuses it.
-const SMALLEST_PART: u64 = 1 << 20;
-/// Times that an upload begins again at zero because the registry forgot or spoiled it.
-const RESTARTS: u32 = 3;
+use crate::reference::Reference;
 
 /// What happened to a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,45 +93,19 @@ impl Client {
     }
 }
 
-struct Upload<'a> {
-    inner: &'a Inner,
-    target: &'a Reference,
-    scope: Scope,
-    digest: &'a str,
-    size: u64,
-    source: &'a dyn BlobSource,
-    options: &'a PushOptions,
-    profile: Profile,
-    part: u64,
-    reader: Option<Arc<Reader>>,
-    sent: u64,
-    restarts: u32,
-}
-
-/// Tries without progress.
-struct Tries {
-    delays: Box<dyn Iterator<Item = Duration> + Send>,
-    renewed: bool,
-}
-
-impl Tries {
-    fn new(inner: &Inner) -> Self {
-        Self {
-            delays: Box::new(inner.retry.delays()),
-            renewed: false,
-        }
-    }
-
-    async fn wait(&mut self, inner: &Inner, error: ErrorKind) -> Result<(), ErrorKind> {
-        match self.delays.next().and_then(|own| inner.wait_for(&error, own)) {
-            None => Err(error),
-            Some(delay) => {
-                tracing::debug!(cause = %error, delay_ms = delay.as_millis(), "an upload goes on after a wait");
-                tokio::time::sleep(delay).await;
-                Ok(())
-            }
-        }
-    }
+pub(super) struct Upload<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) target: &'a Reference,
+    pub(super) scope: Scope,
+    pub(super) digest: &'a str,
+    pub(super) size: u64,
+    pub(super) source: &'a dyn BlobSource,
+    pub(super) options: &'a PushOptions,
+    pub(super) profile: Profile,
+    pub(super) part: u64,
+    pub(super) reader: Option<Arc<Reader>>,
+    pub(super) sent: u64,
+    pub(super) restarts: u32,
 }
 
 /// How a part ended.
@@ -175,7 +145,7 @@ impl Upload<'_> {
         Ok(Pushed::Uploaded(self.sent))
     }
 
-    async fn is_there(&self) -> Result<bool, ErrorKind> {
+    pub(super) async fn is_there(&self) -> Result<bool, ErrorKind> {
         let host = self.target.api_host();
         let url = self
             .inner
@@ -229,7 +199,7 @@ impl Upload<'_> {
         self.inner.open_session(self.target).await.map(Err)
     }
 
-    async fn in_parts(&mut self, mut session: Session) -> Result<(), ErrorKind> {
+    pub(super) async fn in_parts(&mut self, mut session: Session) -> Result<(), ErrorKind> {
         let mut tries = Tries::new(self.inner);
         self.tell(PushEvent::Session(session.saved()));
         loop {
@@ -305,7 +275,7 @@ impl Upload<'_> {
     }
 
     /// The source at this offset: the one that stands there already, else opened again.
-    async fn reader_at(&mut self, offset: u64) -> Result<Arc<Reader>, ErrorKind> {
+    pub(super) async fn reader_at(&mut self, offset: u64) -> Result<Arc<Reader>, ErrorKind> {
         if let Some(reader) = self.reader.take()
             && reader.position().await == offset
         {
@@ -315,7 +285,7 @@ impl Upload<'_> {
     }
 
     /// One request on the session with the present login; what leaves is counted, whatever comes of it.
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         method: Method,
         url: reqwest::Url,
@@ -353,179 +323,7 @@ impl Upload<'_> {
         answer
     }
 
-    /// From a failed part to a session that can go on.
-    async fn recover(&mut self, session: Session, failure: Failure, tries: &mut Tries) -> Result<Session, ErrorKind> {
-        self.reader = None;
-        match failure.kind {
-            ErrorKind::Source(error) => {
-                if error.kind() == std::io::ErrorKind::InvalidData {
-                    self.inner.close_session(self.target, &session.url).await;
-                }
-                return Err(ErrorKind::Source(error));
-            }
-            ErrorKind::Unauthorized { .. } if failure.login_expired && !tries.renewed => tries.renewed = true,
-            ErrorKind::TooLarge { .. } if self.part > SMALLEST_PART => self.part = (self.part / 2).max(SMALLEST_PART),
-            ErrorKind::UploadUnknown | ErrorKind::NotFound { .. } => return self.restart().await,
-            error @ ErrorKind::RangeNotSatisfiable(_) => tries.wait(self.inner, error).await?,
-            error if error.is_retryable() => tries.wait(self.inner, error).await?,
-            error => return Err(error),
-        }
-        self.where_it_stands(&session).await
-    }
-
-    async fn where_it_stands(&mut self, session: &Session) -> Result<Session, ErrorKind> {
-        match self.inner.session_status(self.target, &session.url).await {
-            Ok(status) if status.offset <= self.size => Ok(status),
-            Ok(_)
-            | Err(
-                ErrorKind::UploadUnknown | ErrorKind::NotFound { .. } | ErrorKind::Status { status: 400..=499, .. },
-            ) => self.restart().await,
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn restart(&mut self) -> Result<Session, ErrorKind> {
-        self.restarts += 1;
-        self.reader = None;
-        if self.restarts > RESTARTS {
-            return Err(ErrorKind::UploadUnknown);
-        }
-        self.tell(PushEvent::Restarted);
-        self.inner.open_session(self.target).await
-    }
-
-    /// Closes the session. `Some` when the upload has to go on.
-    async fn commit(&mut self, session: &Session, tries: &mut Tries) -> Result<Option<Session>, ErrorKind> {
-        self.prove_end(session).await?;
-        self.tell(PushEvent::Committing);
-        let mut url = session.url.clone();
-        url.query_pairs_mut().append_pair("digest", self.digest);
-        let patience = self.inner.transport.limits.commit;
-        let failure = match self.send(Method::PUT, url, HeaderMap::new(), None, 0, patience).await {
-            Ok(response) => return self.check_stored(response.headers()).map(|()| None),
-            Err(failure) => failure,
-        };
-        match failure.kind {
-            // The answer may have been lost while the work was done.
-            error if error.is_retryable() || matches!(error, ErrorKind::UploadUnknown | ErrorKind::NotFound { .. }) => {
-                self.after_lost_answer(session, error, tries).await
-            }
-            ErrorKind::Unauthorized { .. } if failure.login_expired && !tries.renewed => {
-                tries.renewed = true;
-                Ok(Some(session.clone()))
-            }
-            // Bytes were spoiled on the way, or by a registry that lost some: once more from the start.
-            error @ (ErrorKind::DigestInvalid { .. } | ErrorKind::RangeNotSatisfiable(_)) => {
-                if self.restarts > 0 {
-                    Err(error)
-                } else {
-                    self.restart().await.map(Some)
-                }
-            }
-            error => Err(error),
-        }
-    }
-
-    /// A source that checks its hash at the end says so before the registry is told that the blob is complete.
-    async fn prove_end(&mut self, session: &Session) -> Result<(), ErrorKind> {
-        let Some(reader) = self.reader.take() else {
-            return Ok(());
-        };
-        let proof = reader.expect_end().await;
-        if proof.is_err() {
-            self.inner.close_session(self.target, &session.url).await;
-        }
-        proof.map_err(ErrorKind::Source)
-    }
-
-    async fn after_lost_answer(
-        &mut self,
-        session: &Session,
-        error: ErrorKind,
-        tries: &mut Tries,
-    ) -> Result<Option<Session>, ErrorKind> {
-        if self.is_there().await? {
-            return Ok(None);
-        }
-        if !error.is_retryable() {
-            return self.restart().await.map(Some);
-        }
-        tries.wait(self.inner, error).await?;
-        if self.is_there().await? {
-            return Ok(None);
-        }
-        self.where_it_stands(session).await.map(Some)
-    }
-
-    fn check_stored(&self, headers: &HeaderMap) -> Result<(), ErrorKind> {
-        match header_text(headers, "docker-content-digest") {
-            Some(stored) if is_digest(stored) && stored != self.digest => Err(ErrorKind::DigestMismatch {
-                expected: self.digest.to_owned(),
-                found: stored.to_owned(),
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The whole blob in one request. A failure begins again: there is nothing to resume.
-    async fn in_one(&mut self, mut session: Session) -> Result<(), ErrorKind> {
-        let mut tries = Tries::new(self.inner);
-        loop {
-            self.tell(PushEvent::Session(session.saved()));
-            let failure = match self.put_whole(&session).await {
-                Ok(()) => return Ok(()),
-                Err(failure) => failure,
-            };
-            match failure.kind {
-                ErrorKind::Source(error) => {
-                    self.inner.close_session(self.target, &session.url).await;
-                    return Err(ErrorKind::Source(error));
-                }
-                ErrorKind::Unauthorized { .. } if failure.login_expired && !tries.renewed => tries.renewed = true,
-                ErrorKind::TooLarge { .. } if self.size > SMALLEST_PART => {
-                    self.part = (self.part.min(self.size) / 2).max(SMALLEST_PART);
-                    let session = self.restart().await?;
-                    return Box::pin(self.in_parts(session)).await;
-                }
-                error @ ErrorKind::DigestInvalid { .. } if self.restarts > 0 => return Err(error),
-                ErrorKind::DigestInvalid { .. } | ErrorKind::UploadUnknown | ErrorKind::NotFound { .. } => {}
-                error if error.is_retryable() => {
-                    tries.wait(self.inner, error).await?;
-                    if self.is_there().await? {
-                        return Ok(());
-                    }
-                }
-                error => return Err(error),
-            }
-            session = self.again().await?;
-        }
-    }
-
-    /// Another session for another try; tries are counted elsewhere, except where nobody else does.
-    async fn again(&mut self) -> Result<Session, ErrorKind> {
-        self.reader = None;
-        self.restarts += 1;
-        if self.restarts > RESTARTS + u32::try_from(self.inner.retry.times).unwrap_or(u32::MAX - RESTARTS) {
-            return Err(ErrorKind::UploadUnknown);
-        }
-        self.tell(PushEvent::Restarted);
-        self.inner.open_session(self.target).await
-    }
-
-    async fn put_whole(&mut self, session: &Session) -> Result<(), Failure> {
-        let mut url = session.url.clone();
-        url.query_pairs_mut().append_pair("digest", self.digest);
-        let reader = self.reader_at(0).await?;
-        let patience = self.inner.transport.limits.commit;
-        let response = self
-            .send(Method::PUT, url, HeaderMap::new(), Some(&reader), self.size, patience)
-            .await?;
-        self.check_stored(response.headers())?;
-        self.tell(PushEvent::Confirmed(self.size));
-        Ok(())
-    }
-
-    fn tell(&self, event: PushEvent) {
+    pub(super) fn tell(&self, event: PushEvent) {
         if let Some(observer) = &self.options.observer {
             observer(event);
         }

@@ -31,7 +31,7 @@ fn rule() -> impl Strategy<Value = FaultRule> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn an_upload_says_yes_only_when_the_registry_has_the_blob(rules in prop::collection::vec(rule(), 0..5), one in any::<bool>()) {
