@@ -83,7 +83,7 @@ impl Bed {
             views: store.views().to_owned(),
             table: Arc::default(),
         };
-        let (node, stop) = start(&folder, &registry, &store, &mounter, patience).await;
+        let (node, stop) = start(&folder, &store, &mounter, patience).await;
         Self {
             folder,
             registry,
@@ -161,7 +161,6 @@ impl Bed {
 
 async fn start(
     folder: &tempfile::TempDir,
-    registry: &FakeRegistry,
     store: &Arc<Store>,
     mounter: &TableMounter,
     patience: Duration,
@@ -173,7 +172,7 @@ async fn start(
         patience,
     };
     let daemon = Daemon::new(fetcher(store, registry_only()));
-    let pool = Arc::new(AccessPool::new(registry.settings()));
+    let pool = Arc::new(AccessPool::new(FakeRegistry::settings()));
     let service = NodeService::new(
         settings,
         daemon,
@@ -186,7 +185,7 @@ async fn start(
     let sockets = Sockets::below(&kubelet_root);
     tokio::spawn({
         let (sockets, stop) = (sockets.clone(), stop.clone());
-        async move { serve(service, &sockets, stop).await }
+        async move { Box::pin(serve(service, &sockets, stop)).await }
     });
     while !sockets.registration.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -313,7 +312,7 @@ async fn mounts_and_leases_survive_a_restart_of_the_daemon() {
     bed.store
         .with_leases(|leases| *leases = node_fetcher::store::Leases::default());
     assert_eq!(bed.mounts(), 0, "memory is gone");
-    let (node, stop) = start(&bed.folder, &bed.registry, &bed.store, &bed.mounter, LONG).await;
+    let (node, stop) = start(&bed.folder, &bed.store, &bed.mounter, LONG).await;
     (bed.node, bed.stop) = (node, stop);
     assert_eq!(bed.mounts(), 1, "the mount table is not");
     assert_eq!(bed.shown("a").as_ref(), Some(&bed.model));

@@ -64,15 +64,15 @@ async fn live_through(registry_faults: [Vec<Fault>; 2], peer_faults: [Vec<Fault>
         registry.script(registry_faults);
         peer.script(peer_faults);
         let store = open_store(folder.path());
-        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Dragonfly::new(peer.url(), peer.settings()))];
+        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Dragonfly::new(peer.url(), FakeRegistry::settings()))];
         sources.extend(registry_only());
         let fetcher = fetcher(&store, sources);
-        let access = registry.access();
-        let fetched = fetcher
+        let access = FakeRegistry::access();
+        let outcome = fetcher
             .fetch(&reference, &digest, &access, Urgency::Serving, &Progress::default())
             .await;
         let view = store.open_view(&digest).unwrap();
-        assert_eq!(fetched.is_ok(), view.is_some());
+        assert_eq!(outcome.is_ok(), view.is_some());
         if let Some(view) = view {
             assert!(
                 fs::read(view.join("model.gguf")).unwrap() == model,
@@ -87,19 +87,19 @@ async fn live_through(registry_faults: [Vec<Fault>; 2], peer_faults: [Vec<Fault>
     peer.script([]);
     let store = open_store(folder.path());
     let fetcher = fetcher(&store, registry_only());
-    let fetched = fetcher
+    let outcome = fetcher
         .fetch(
             &reference,
             &digest,
-            &registry.access(),
+            &FakeRegistry::access(),
             Urgency::Serving,
             &Progress::default(),
         )
         .await;
     assert!(
-        fetched.is_ok(),
+        outcome.is_ok(),
         "once the faults are over, the model comes: {}",
-        fetched.unwrap_err().message()
+        outcome.unwrap_err().message()
     );
 }
 

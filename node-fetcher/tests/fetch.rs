@@ -51,13 +51,13 @@ impl Bed {
 
     async fn peer(&self) -> (FakeRegistry, Vec<Arc<dyn Source>>) {
         let peer = self.registry.mirror().await;
-        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Dragonfly::new(peer.url(), peer.settings()))];
+        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Dragonfly::new(peer.url(), FakeRegistry::settings()))];
         sources.extend(registry_only());
         (peer, sources)
     }
 
     async fn fetch(&self, fetcher: &Arc<Fetcher>, progress: &Progress) -> Result<Record, FetchError> {
-        let access = self.registry.access();
+        let access = FakeRegistry::access();
         fetcher
             .fetch(&self.reference, &self.digest, &access, Urgency::Serving, progress)
             .await
@@ -348,7 +348,7 @@ async fn artifacts_that_would_leave_their_folder_are_refused_before_any_blob() {
         });
         let (reference, digest) = bed.registry.add_manifest(&[layer]);
         let fetcher = fetcher(&bed.store, registry_only());
-        let access = bed.registry.access();
+        let access = FakeRegistry::access();
         let result = fetcher
             .fetch(&reference, &digest, &access, Urgency::Serving, &Progress::default())
             .await;
@@ -362,7 +362,7 @@ async fn many_who_want_the_same_bytes_fetch_them_once() {
     let bed = Bed::new().await;
     let (other, other_digest) = bed.registry.add_model(&[("weights.gguf", bed.model.clone())]);
     let fetcher = fetcher(&bed.store, registry_only());
-    let access = bed.registry.access();
+    let access = FakeRegistry::access();
     let (mine, theirs) = (Progress::default(), Progress::default());
     let (first, second) = tokio::join!(
         bed.fetch(&fetcher, &mine),

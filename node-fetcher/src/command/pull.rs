@@ -86,11 +86,11 @@ impl PullArgs {
         let started = Instant::now();
         let progress = Arc::new(Progress::default());
         let telling = tokio::spawn(tell(Arc::clone(&progress)));
-        let fetched = fetcher
+        let outcome = fetcher
             .fetch(reference, digest, access, Urgency::Serving, &progress)
             .await;
         telling.abort();
-        let record = fetched.map_err(failure_of)?;
+        let record = outcome.map_err(failure_of)?;
         self.place(&store, record).await?;
         store.close().map_err(ours)?;
         if self.store.is_none() {

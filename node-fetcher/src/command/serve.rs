@@ -45,7 +45,7 @@ pub(crate) struct ServeArgs {
     /// Requests to the registry at once for one blob
     #[arg(long, default_value_t = Limits::default().connections, value_name = "N")]
     connections: usize,
-    /// Do not keep a NodeWeights object
+    /// Do not keep the node's object in Kubernetes
     #[arg(long)]
     no_kubernetes: bool,
     #[command(flatten)]
@@ -97,7 +97,7 @@ impl ServeArgs {
             "the store is open"
         );
         let stop = CancellationToken::new();
-        let result = self.work(node, &daemon, &pool, &metrics, &stop).await;
+        let result = Box::pin(self.work(node, &daemon, &pool, &metrics, &stop)).await;
         store.close().map_err(ours)?;
         mounter
             .close()
@@ -125,7 +125,7 @@ impl ServeArgs {
         if !self.no_kubernetes {
             tokio::spawn(report::keep(Arc::clone(daemon), self.node_name.clone()));
         }
-        let serving = csi::serve(node, &sockets, stop.clone());
+        let serving = Box::pin(csi::serve(node, &sockets, stop.clone()));
         let web = http::serve(
             self.metrics_address,
             Arc::clone(metrics),

@@ -185,11 +185,8 @@ mod tests {
             read(|request| drop(request.volume_context.remove(NAMESPACE))),
             read(|request| drop(request.volume_context.remove(ARTIFACT))),
             read(|request| {
-                drop(
-                    request
-                        .volume_context
-                        .insert(ARTIFACT.into(), "registry.local/m:v1".into()),
-                )
+                let by_tag = "registry.local/m:v1".to_owned();
+                request.volume_context.insert(ARTIFACT.into(), by_tag);
             }),
             read(|request| drop(request.volume_context.insert(ARTIFACT.into(), "m".into()))),
         ];

@@ -124,7 +124,7 @@ impl Fetcher {
         drop(saver);
         progress.set_verifying(descended.is_ok());
         drop(open);
-        let saved = saving
+        let kept_up = saving
             .await
             .unwrap_or_else(|join| Err(StoreError::Interrupted(join.into())));
         let hashed = hashing
@@ -132,7 +132,7 @@ impl Fetcher {
             .unwrap_or_else(|join| Err(StoreError::Interrupted(join.into())));
         let mut contributors = descended?;
         contributors.extend(partial.kept().iter().map(|range| range.source));
-        let found = saved
+        let found = kept_up
             .and(hashed)
             .map_err(|error| FetchError::store(job.subject(), error))?;
         let found = found

@@ -199,7 +199,7 @@ mod tests {
         use FetchReason::{EngineDown, NotFound, RateLimited, Stalled, Unauthorized};
         use SourceKind::{Dragonfly, Registry};
         let soon = Some(Duration::from_secs(2));
-        let late = Some(Duration::from_secs(120));
+        let late = Some(Duration::from_mins(2));
         let cases = [
             (Dragonfly, EngineDown, None, 0, Move::Demote),
             (Dragonfly, Stalled, None, 0, Move::Demote),

@@ -1,5 +1,9 @@
 //! A registry in this process that misbehaves as it is told, and artifacts to fetch from it.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test binary uses its own part; a bed that fails stops its test"
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -21,7 +25,7 @@ use registry::Reference;
 
 /// What happens to one answer with a blob's bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Nothing.
     None,
     /// This status instead, with headers.
@@ -40,11 +44,11 @@ pub enum Fault {
 
 /// One answered request for a blob.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
-    pub digest: String,
-    pub start: u64,
-    pub asked: u64,
-    pub authorization: Option<String>,
+pub(crate) struct Seen {
+    pub(crate) digest: String,
+    pub(crate) start: u64,
+    pub(crate) asked: u64,
+    pub(crate) authorization: Option<String>,
 }
 
 #[derive(Default)]
@@ -59,13 +63,13 @@ struct Inner {
 
 /// The registry. It listens on a port of its own.
 #[derive(Clone)]
-pub struct FakeRegistry {
-    pub address: SocketAddr,
+pub(crate) struct FakeRegistry {
+    pub(crate) address: SocketAddr,
     inner: Arc<Mutex<Inner>>,
 }
 
 impl FakeRegistry {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let registry = Self {
             address: listener.local_addr().unwrap(),
@@ -78,7 +82,7 @@ impl FakeRegistry {
         registry
     }
 
-    pub fn add_blob(&self, bytes: &[u8]) -> Digest {
+    pub(crate) fn add_blob(&self, bytes: &[u8]) -> Digest {
         let digest = Digest::of(bytes);
         self.inner
             .lock()
@@ -89,7 +93,7 @@ impl FakeRegistry {
     }
 
     /// Packs files as a model and tags it nowhere: it is named by its digest.
-    pub fn add_model(&self, files: &[(&str, Vec<u8>)]) -> (Reference, Digest) {
+    pub(crate) fn add_model(&self, files: &[(&str, Vec<u8>)]) -> (Reference, Digest) {
         let layers: Vec<_> = files
             .iter()
             .map(|(name, bytes)| {
@@ -104,7 +108,7 @@ impl FakeRegistry {
         self.add_manifest(&layers)
     }
 
-    pub fn add_manifest(&self, layers: &[serde_json::Value]) -> (Reference, Digest) {
+    pub(crate) fn add_manifest(&self, layers: &[serde_json::Value]) -> (Reference, Digest) {
         let config = self.add_blob(b"{}");
         let manifest = serde_json::json!({
             "schemaVersion": 2,
@@ -122,7 +126,7 @@ impl FakeRegistry {
     }
 
     /// The same content on another port, as a peer has it.
-    pub async fn mirror(&self) -> Self {
+    pub(crate) async fn mirror(&self) -> Self {
         let mirror = Self::start().await;
         {
             let ours = self.inner.lock().unwrap();
@@ -133,41 +137,41 @@ impl FakeRegistry {
         mirror
     }
 
-    pub fn script(&self, faults: impl IntoIterator<Item = Fault>) {
+    pub(crate) fn script(&self, faults: impl IntoIterator<Item = Fault>) {
         self.inner.lock().unwrap().faults = faults.into_iter().collect();
     }
 
     /// From now on only this `Authorization` is accepted.
-    pub fn require_login(&self, authorization: &str) {
+    pub(crate) fn require_login(&self, authorization: &str) {
         self.inner.lock().unwrap().login = Some(authorization.to_owned());
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.inner.lock().unwrap().seen.clone()
     }
 
-    pub fn manifest_requests(&self) -> usize {
+    pub(crate) fn manifest_requests(&self) -> usize {
         self.inner.lock().unwrap().manifest_requests
     }
 
-    pub fn url(&self) -> registry::Url {
+    pub(crate) fn url(&self) -> registry::Url {
         registry::Url::parse(&format!("http://{}", self.address)).unwrap()
     }
 
-    pub fn settings(&self) -> RegistrySettings {
+    pub(crate) fn settings() -> RegistrySettings {
         RegistrySettings {
             plain_http: vec!["127.0.0.1".to_owned()],
             extra_roots: Vec::new(),
         }
     }
 
-    pub fn access(&self) -> Access {
-        AccessPool::new(self.settings()).anonymous().unwrap()
+    pub(crate) fn access() -> Access {
+        AccessPool::new(Self::settings()).anonymous().unwrap()
     }
 }
 
 /// Limits for tests: nobody waits long.
-pub fn quick_limits() -> Limits {
+pub(crate) fn quick_limits() -> Limits {
     Limits {
         stall: Duration::from_millis(150),
         slow_window: Duration::from_secs(30),
@@ -177,16 +181,16 @@ pub fn quick_limits() -> Limits {
     }
 }
 
-pub fn open_store(root: &std::path::Path) -> Arc<Store> {
+pub(crate) fn open_store(root: &std::path::Path) -> Arc<Store> {
     Store::open(root, Floor::Bytes(0)).unwrap()
 }
 
-pub fn fetcher(store: &Arc<Store>, sources: Vec<Arc<dyn Source>>) -> Arc<Fetcher> {
+pub(crate) fn fetcher(store: &Arc<Store>, sources: Vec<Arc<dyn Source>>) -> Arc<Fetcher> {
     Fetcher::new(Arc::clone(store), sources, quick_limits(), Arc::new(Metrics::default()))
 }
 
 /// Bytes that repeat nowhere.
-pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
