@@ -203,3 +203,22 @@ async fn a_mirror_is_told_the_registry_and_gets_no_login_unless_it_may() {
     assert_eq!(error.mirror_header("x-dragonfly-error-type"), Some("backend"));
     assert!(matches!(error.kind(), ErrorKind::Status { status: 500, .. }));
 }
+
+/// Another crate of the build may switch decoding on in the HTTP client; what is stored has to arrive all the same.
+#[tokio::test]
+async fn a_blob_labelled_as_gzip_arrives_as_it_is_stored() {
+    let (registry, blob, digest) = with_blob(RegistryConfig::default()).await;
+    let (client, model) = (client(&registry), reference(&registry, "team/model"));
+    let label = Fault::AddHeader {
+        name: "content-encoding".to_owned(),
+        value: "gzip".to_owned(),
+    };
+    registry.inject(FaultRule::once("GET", "/blobs/", label));
+    let stream = client.open_blob(&model, &digest, None).await.unwrap();
+    assert_eq!(
+        (stream.total(), stream.headers()["content-length"].to_str().unwrap()),
+        (Some(100_000), "100000")
+    );
+    let chunks: Vec<Bytes> = stream.map(Result::unwrap).collect().await;
+    assert_eq!(chunks.concat(), blob);
+}

@@ -50,6 +50,12 @@ pub(crate) fn spoil(fault: &Fault, answer: Response<Body>) -> Result<Response<Bo
             head.status = status(*code);
             body
         }
+        Fault::AddHeader { name, value } => {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::from_str(value)) {
+                head.headers.insert(name, value);
+            }
+            body
+        }
         Fault::DropHeader { name } => {
             head.headers.remove(name.as_str());
             body

@@ -63,6 +63,13 @@ pub enum Fault {
     },
     /// The server does its work, and the answer is lost.
     LostAnswer,
+    /// The answer has another header.
+    AddHeader {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
     /// A header of the answer is missing.
     DropHeader {
         /// Its name.
