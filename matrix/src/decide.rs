@@ -27,7 +27,7 @@ pub fn decide(matrix: &Matrix, request: &Request) -> Decision {
         .filter_map(|one| standing(matrix, request, one))
         .collect();
     eligible.sort_by(|left, right| rank::compare(&left.1, &right.1));
-    let rejected = rejected(&candidates);
+    let rejected = rejected(request, &candidates);
     let mut verdicts = accepted_verdicts(&eligible);
     verdicts.extend(
         rejected
@@ -61,12 +61,13 @@ fn standing<'run>(
 }
 
 /// Rejected candidates, the nearest first.
-fn rejected(candidates: &[Candidate]) -> Vec<&Candidate> {
+fn rejected<'run>(request: &Request, candidates: &'run [Candidate]) -> Vec<&'run Candidate> {
     let mut rejected: Vec<&Candidate> = candidates
         .iter()
         .filter(|candidate| candidate.accepted.is_none())
         .collect();
-    rejected.sort_by_cached_key(|candidate| (distance(candidate), candidate.build, candidate.pool));
+    let pool = |candidate: &Candidate| pool_of(request, candidate).map(|pool| pool.id.clone());
+    rejected.sort_by_cached_key(|candidate| (distance(candidate), candidate.build, pool(candidate)));
     rejected
 }
 

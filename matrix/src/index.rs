@@ -8,6 +8,7 @@ use model_facts::{ModelFacts, WeightFormat};
 use crate::{
     build::Build,
     reading::Contents,
+    reason::RowReference,
     support::{BuildSelector, ENGINE_LIST, ModelMatch, SupportRow},
     version::{EngineVersion, VersionRange, VersionScheme},
 };
@@ -23,6 +24,8 @@ pub(crate) struct Index {
     for_all: Vec<usize>,
     /// Builds that a row selects.
     row_builds: Vec<Vec<usize>>,
+    /// The place of each row among all rows by what they say: the last word between equals, wherever they are written.
+    content_rank: Vec<usize>,
     /// Builds by vendor of their images.
     pub(crate) by_vendor: BTreeMap<String, Vec<usize>>,
     /// Vendors of each build.
@@ -42,6 +45,7 @@ impl Index {
             checkpoint_globs: GlobSet::empty(),
             for_all: Vec::new(),
             row_builds: Vec::new(),
+            content_rank: content_rank(contents),
             by_vendor: BTreeMap::new(),
             vendors_of: Vec::new(),
             by_distribution: BTreeMap::new(),
@@ -149,6 +153,11 @@ impl Index {
         rows
     }
 
+    /// The place of a row among all rows by what they say.
+    pub(crate) fn content_rank(&self, row: usize) -> usize {
+        self.content_rank[row]
+    }
+
     /// Builds that a row selects.
     pub(crate) fn row_builds(&self, row: usize) -> &[usize] {
         &self.row_builds[row]
@@ -165,10 +174,9 @@ impl Index {
         facts: &ModelFacts,
         contents: &'contents Contents,
     ) -> Vec<&'contents SupportRow> {
-        self.rows(facts, contents)
-            .into_iter()
-            .map(|row| &contents.rows[row])
-            .collect()
+        let mut rows: Vec<usize> = self.rows(facts, contents).into_iter().collect();
+        rows.sort_by_key(|row| self.content_rank[*row]);
+        rows.into_iter().map(|row| &contents.rows[row]).collect()
     }
 
     /// Whether a model-specific build was made for this model; `true` for every other build.
@@ -189,6 +197,23 @@ impl Index {
             .is_some_and(|name| binding.families.contains(name));
         by_checkpoint || by_architecture || by_family
     }
+}
+
+/// Rows in the order of what they say. Rows that say the same are equal in every way that matters.
+fn content_rank(contents: &Contents) -> Vec<usize> {
+    let place = RowReference { path: String::new(), line: 0 };
+    let content = |row: &SupportRow| {
+        let bare = SupportRow { row: place.clone(), ..row.clone() };
+        serde_json::to_string(&bare).unwrap_or_default()
+    };
+    let texts: Vec<String> = contents.rows.iter().map(content).collect();
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by(|left, right| texts[*left].cmp(&texts[*right]));
+    let mut rank = vec![0; texts.len()];
+    for (place, row) in order.into_iter().enumerate() {
+        rank[row] = place;
+    }
+    rank
 }
 
 /// A glob on checkpoint names: `*` may span a `/`, so that `*Qwen3-8B*` holds for every owner.

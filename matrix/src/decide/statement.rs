@@ -36,11 +36,10 @@ pub(super) fn look(look: &mut Look<'_>, product: &Product) -> Option<Found> {
     }
     let labels = Labels::new(facts, product);
     number_format(look, product, &labels);
-    let rows: Vec<&SupportRow> = look
-        .evaluation
-        .rows_of(look.position)
-        .map(|row| &contents.rows[row])
-        .collect();
+    // In the order of what they say: where a row is written must not matter.
+    let mut numbers: Vec<usize> = look.evaluation.rows_of(look.position).collect();
+    numbers.sort_by_key(|row| look.evaluation.matrix.index.content_rank(*row));
+    let rows: Vec<&SupportRow> = numbers.into_iter().map(|row| &contents.rows[row]).collect();
     let on_product: Vec<&SupportRow> = rows.into_iter().filter(|row| speaks_of_product(row, product)).collect();
     let in_range: Vec<&SupportRow> = on_product
         .iter()
@@ -96,10 +95,10 @@ fn closeness(row: &SupportRow, product: &Product) -> Closeness {
     )
 }
 
-/// The closest statement; of equally close ones the strongest, then the first in the documents.
+/// The closest statement; of equally close ones the strongest, then the first by what they say.
 fn best<'run>(look: &Look<'_>, matching: &[&'run SupportRow], product: &Product) -> Option<&'run SupportRow> {
     let yes = matching.iter().copied().filter(|row| row.level.level().is_some());
-    yes.min_by_key(|row| (closeness(row, product), level_of(look, row), row.row.clone()))
+    yes.min_by_key(|row| (closeness(row, product), level_of(look, row)))
 }
 
 /// Before the stable version a statement counts as experimental.
