@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crds::{LABEL_DEPLOYMENT, ModelDeployment, Reason};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -50,6 +50,16 @@ pub enum ApplyError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// An object of that name is there and is not ours.
+    #[error(
+        "a {kind} {name} is there already and belongs to somebody else: rename the deployment, or remove that object"
+    )]
+    Taken {
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// The API server could not be asked, or failed.
     #[error("cannot write {kind} {name}")]
     Failed {
@@ -67,7 +77,9 @@ impl ApplyError {
     /// The condition that a refusal leads to; a failure is simply tried again.
     pub fn finding(&self) -> Option<Finding> {
         match self {
-            Self::Refused { .. } => Some(Finding::new(Reason::ApplyRefused, crate::model::chain(self))),
+            Self::Refused { .. } | Self::Taken { .. } => {
+                Some(Finding::new(Reason::ApplyRefused, crate::model::chain(self)))
+            }
             Self::Failed { .. } => None,
         }
     }
@@ -142,6 +154,7 @@ impl Applier {
         let name = wanted.name_any();
         let key = format!("{kind}/{}/{name}", wanted.namespace().unwrap_or_default());
         let digest = digest_json(wanted);
+        let first = seen.is_none();
         let unchanged = seen.is_some_and(|seen| {
             self.mark(&key)
                 == Some(Mark {
@@ -151,6 +164,9 @@ impl Applier {
         });
         if unchanged {
             return Ok(());
+        }
+        if first {
+            check_owner(api, wanted, kind).await?;
         }
         metrics.count_write();
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
@@ -229,6 +245,35 @@ fn is_stale(template: &DynamicObject, owner: &ModelDeployment, wanted: Option<&s
             .iter()
             .any(|reference| Some(&reference.uid) == owner.metadata.uid.as_ref())
         && Some(template.name_any().as_str()) != wanted
+}
+
+/// A forced apply would take over whatever has the name, so an object that is not in our cache is looked at first. By a list, because
+/// that is what the controller may do anyway.
+async fn check_owner<K>(api: &Api<K>, wanted: &K, kind: &str) -> Result<(), ApplyError>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let name = wanted.name_any();
+    let parameters = ListParams::default().fields(&format!("metadata.name={name}")).limit(1);
+    let found = api
+        .list(&parameters)
+        .await
+        .map_err(|error| classify(kind, &name, error))?;
+    let owners = |object: &K| {
+        object
+            .owner_references()
+            .iter()
+            .map(|owner| owner.uid.clone())
+            .collect::<Vec<_>>()
+    };
+    let ours = owners(wanted);
+    match found.items.first() {
+        Some(object) if owners(object) != ours => Err(ApplyError::Taken {
+            kind: kind.to_owned(),
+            name,
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn find<K>(store: &Store<K>, wanted: &K, kind: K::DynamicType) -> Option<K>

@@ -138,15 +138,18 @@ fn seconds(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// A new pod beside the old ones needs devices of its own. Without a free one the update would wait for ever.
+/// A new pod beside the old ones needs devices of its own. Without a free one the update would wait for ever. The text names no
+/// numbers: they change with every pod of the pool, and each change would be a write.
 fn strategy(blueprint: &Blueprint<'_>) -> (DeploymentStrategy, String) {
     let needed = blueprint.plan.choice.devices;
-    let free = blueprint.free_devices;
-    let (surge, why) = match free {
-        _ if needed == 0 => (true, "surge: the pods need no device".to_owned()),
-        Some(free) if free >= needed => (true, format!("surge: {free} devices are free, a pod needs {needed}")),
-        Some(free) => (false, format!("replace: {free} devices are free, a pod needs {needed}")),
-        None => (false, "replace: the free devices were not counted".to_owned()),
+    let (surge, why) = match blueprint.free_devices {
+        _ if needed == 0 => (true, "surge: the pods need no device"),
+        Some(free) if free >= needed => (true, "surge: devices for one more pod are free"),
+        Some(_) => (false, "replace: no devices for one more pod are free"),
+        None => (
+            false,
+            "replace: it is unknown whether devices for one more pod are free",
+        ),
     };
     let (max_surge, max_unavailable) = if surge { (1, 0) } else { (0, 1) };
     let rolling = RollingUpdateDeployment {
@@ -158,7 +161,7 @@ fn strategy(blueprint: &Blueprint<'_>) -> (DeploymentStrategy, String) {
             type_: Some("RollingUpdate".to_owned()),
             rolling_update: Some(rolling),
         },
-        why,
+        why.to_owned(),
     )
 }
 

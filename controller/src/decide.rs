@@ -1,6 +1,8 @@
 //! The choice, and whether it is taken: asks the matrix, keeps what was decided while its inputs stay the same, and lets a new
 //! matrix wait for the rollout policy. No client, no clock.
 
+use jiff::Timestamp;
+
 use crds::{DecisionRecord, PendingDecision, Reason};
 use matrix::{Choice, Decision, LaunchInput, LaunchPlan, Pool, Pull, Quarantine, Request};
 
@@ -119,7 +121,9 @@ fn strand(
     let Some(fresh) = fresh else {
         let mut finding = no_candidate(&answer);
         finding.message = format!("{text}; {}", finding.message);
-        return leave(question, answer, finding, None);
+        let mut decided = leave(question, answer, finding, None);
+        decided.up_to_date = Finding::new(Reason::ChoiceWithdrawn, format!("{text}, and there is no other choice"));
+        return decided;
     };
     let pending = pending(fresh, &answer);
     let text = format!(
@@ -231,7 +235,7 @@ fn leave(question: &Question, answer: Decision, engine: Finding, pending: Option
 fn in_step(answer: &Decision) -> Finding {
     Finding::new(
         Reason::InStep,
-        format!("matrix {} chooses the same", short(&answer.revision)),
+        format!("matrix {} chooses this", short(&answer.revision)),
     )
 }
 
@@ -364,7 +368,9 @@ fn record(question: &Question, plan: &Plan, revision: &str) -> DecisionRecord {
         row: Some(choice.row.to_string()),
         revision: revision.to_owned(),
         inputs_digest: question.inputs_digest.clone(),
-        decided_at: question.now.to_string(),
+        decided_at: Timestamp::from_second(question.now.as_second())
+            .unwrap_or(question.now)
+            .to_string(),
     }
 }
 

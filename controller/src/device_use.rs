@@ -60,6 +60,34 @@ struct Ledger {
     holdings: HashMap<String, Holding>,
     /// The list that is being read; it replaces the ledger when it is complete.
     relist: HashMap<String, Holding>,
+    /// The sum of all holdings, until one changes.
+    sum: Option<Arc<UsedDevices>>,
+}
+
+/// Devices in use at one moment, by resource and node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsedDevices {
+    by_resource: HashMap<String, HashMap<String, u32>>,
+}
+
+impl UsedDevices {
+    /// Adds devices of a node to those in use.
+    pub fn add(&mut self, resource: &str, node: &str, devices: u32) {
+        let nodes = self.by_resource.entry(resource.to_owned()).or_default();
+        *nodes.entry(node.to_owned()).or_default() += devices;
+    }
+
+    /// Devices of a pool that no pod holds; `None` when its devices are not counted by a resource.
+    pub fn free(&self, pool: &matrix::Pool) -> Option<u32> {
+        let used = self.by_resource.get(pool.resource()?);
+        let on = |node: &matrix::PoolNode| used.and_then(|used| used.get(&node.name)).copied().unwrap_or(0);
+        Some(
+            pool.nodes
+                .iter()
+                .map(|node| node.devices.saturating_sub(on(node)))
+                .sum(),
+        )
+    }
 }
 
 /// Counts devices by node and resource.
@@ -83,6 +111,7 @@ impl DeviceUse {
 
     fn record(&self, event: Event<SlimPod>) {
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.sum = None;
         match event {
             Event::Init => ledger.relist.clear(),
             Event::InitApply(pod) => note(&mut ledger.relist, &pod),
@@ -97,23 +126,25 @@ impl DeviceUse {
         }
     }
 
-    /// Devices of a pool that no pod holds; `None` when they cannot be counted.
-    pub fn free(&self, pool: &matrix::Pool) -> Option<u32> {
-        let resource = pool.resource()?;
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The sum at this moment; `None` until all pods have been seen once.
+    pub fn sum(&self) -> Option<Arc<UsedDevices>> {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         if !ledger.complete {
             return None;
         }
-        let mut used: HashMap<&str, u32> = HashMap::new();
-        for holding in ledger.holdings.values() {
-            *used.entry(&holding.node).or_default() += holding.devices.get(resource).copied().unwrap_or(0);
-        }
-        let free = |node: &matrix::PoolNode| {
-            node.devices
-                .saturating_sub(used.get(node.name.as_str()).copied().unwrap_or(0))
-        };
-        Some(pool.nodes.iter().map(free).sum())
+        let Ledger { holdings, sum, .. } = &mut *ledger;
+        Some(Arc::clone(sum.get_or_insert_with(|| Arc::new(add_up(holdings)))))
     }
+}
+
+fn add_up(holdings: &HashMap<String, Holding>) -> UsedDevices {
+    let mut used = UsedDevices::default();
+    for holding in holdings.values() {
+        for (resource, devices) in &holding.devices {
+            used.add(resource, &holding.node, *devices);
+        }
+    }
+    used
 }
 
 fn note(holdings: &mut HashMap<String, Holding>, pod: &SlimPod) {
@@ -160,7 +191,7 @@ mod tests {
 
     fn pool() -> matrix::Pool {
         serde_json::from_value(json!({
-            "id": "enflame-s60", "offer": {"by": "whole", "offer": "whole", "kind": "whole", "resource": "enflame.com/gcu"},
+            "id": "enflame-s60", "offer": {"way": "whole", "resource": "enflame.com/gcu"},
             "nodes": [{"name": "n1", "devices": 4}, {"name": "n2", "devices": 2}],
         }))
         .unwrap()
@@ -169,15 +200,16 @@ mod tests {
     #[test]
     fn free_devices_are_those_that_no_running_pod_holds() {
         let devices = DeviceUse::default();
-        assert_eq!(devices.free(&pool()), None, "nothing was counted yet");
+        let free = || devices.sum().and_then(|used| used.free(&pool()));
+        assert_eq!(free(), None, "nothing was counted yet");
         devices.record(Event::Init);
         devices.record(Event::InitApply(pod("a", "Running", "1")));
         devices.record(Event::InitApply(pod("b", "Succeeded", "2")));
         devices.record(Event::InitDone);
-        assert_eq!(devices.free(&pool()), Some(5));
+        assert_eq!(free(), Some(5));
         devices.record(Event::Apply(pod("c", "Pending", "3")));
-        assert_eq!(devices.free(&pool()), Some(2));
+        assert_eq!(free(), Some(2));
         devices.record(Event::Delete(pod("a", "Running", "1")));
-        assert_eq!(devices.free(&pool()), Some(3));
+        assert_eq!(free(), Some(3));
     }
 }

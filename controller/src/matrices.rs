@@ -166,7 +166,10 @@ impl Matrices {
         if let Some((_, cluster)) = known.filter(|(seen, _)| *seen == version) {
             return Arc::clone(cluster);
         }
-        let cluster = Arc::new(matrix::recognise(matrix, &matrix::observe(&self.objects())));
+        let mut observation = matrix::observe(&self.objects());
+        // They were read; without an object among the input, the reader cannot know that.
+        observation.runtime_classes.get_or_insert_default();
+        let cluster = Arc::new(matrix::recognise(matrix, &observation));
         if let Some(entry) = loaded.get_mut(digest) {
             entry.cluster = Some((version, Arc::clone(&cluster)));
         }

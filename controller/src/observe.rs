@@ -37,7 +37,7 @@ pub async fn observe(sources: &Sources, deployment: Arc<ModelDeployment>) -> Obs
     let name = ObjectRef::new(&deployment.name_any()).within(&deployment.namespace().unwrap_or_default());
     Observed {
         weights: weights(&sources.caches, &pods, &deployment, model.as_deref().ok()),
-        free_devices: free_devices(&sources.caches, current.as_ref().ok()),
+        used_devices: sources.caches.device_use.sum(),
         workload: sources.caches.workloads.get(&name),
         settings: Arc::clone(&sources.settings),
         now: Timestamp::now(),
@@ -96,13 +96,5 @@ fn weights(
             let artifact = status.artifacts.iter().find(|artifact| artifact.digest == digest)?;
             Some((node, artifact.clone()))
         })
-        .collect()
-}
-
-fn free_devices(caches: &Caches, view: Option<&MatrixView>) -> BTreeMap<String, u32> {
-    let pools = view.map(|view| view.cluster.pools.as_slice()).unwrap_or_default();
-    pools
-        .iter()
-        .filter_map(|pool| Some((pool.id.clone(), caches.device_use.free(pool)?)))
         .collect()
 }

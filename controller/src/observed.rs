@@ -1,6 +1,6 @@
 //! Everything that one pass looks at, as plain data: what comes after it needs no client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crds::ModelDeployment;
@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use matrix::{Cluster, Matrix};
 use model_facts::ModelFacts;
 
+use crate::device_use::UsedDevices;
 use crate::finding::Finding;
 use crate::rewrite::ImageRewrite;
 
@@ -31,12 +32,20 @@ pub struct Observed {
     pub workload: Option<Arc<Deployment>>,
     /// What the nodes have of its weights, by node.
     pub weights: BTreeMap<String, ArtifactStatus>,
-    /// Devices that no pod uses, by pool id; a pool that is absent was not counted.
-    pub free_devices: BTreeMap<String, u32>,
+    /// Devices that pods use; `None` when they have not been counted.
+    pub used_devices: Option<Arc<UsedDevices>>,
     /// What this controller is told about the cluster.
     pub settings: Arc<Settings>,
     /// The time of the pass.
     pub now: Timestamp,
+}
+
+impl Observed {
+    /// Devices of a pool that no pod uses; `None` when they were not counted.
+    pub fn free_devices(&self, pool: &str) -> Option<u32> {
+        let view = self.current.as_ref().ok()?;
+        self.used_devices.as_ref()?.free(view.pool(pool)?)
+    }
 }
 
 /// What this controller is told about the cluster.
@@ -82,15 +91,6 @@ impl Model {
 }
 
 impl MatrixView {
-    /// The names of the products that the cluster has, for messages.
-    pub fn products(&self) -> BTreeSet<&str> {
-        self.cluster
-            .pools
-            .iter()
-            .filter_map(|pool| pool.product.as_deref())
-            .collect()
-    }
-
     /// The pool with this id.
     pub fn pool(&self, id: &str) -> Option<&matrix::Pool> {
         self.cluster.pools.iter().find(|pool| pool.id == id)

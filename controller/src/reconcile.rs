@@ -55,7 +55,7 @@ impl PassError {
     /// The metric label.
     fn token(&self) -> &'static str {
         match self {
-            Self::Apply(ApplyError::Refused { .. }) => Reason::ApplyRefused.as_str(),
+            Self::Apply(ApplyError::Refused { .. } | ApplyError::Taken { .. }) => Reason::ApplyRefused.as_str(),
             Self::Apply(ApplyError::Failed { .. }) => "ApplyFailed",
             Self::Status(WriteError::Outdated) => "StatusOutdated",
             Self::Status(WriteError::Failed(_)) => "StatusFailed",
@@ -99,7 +99,7 @@ async fn apply(context: &Context, observed: &Observed, decided: Option<&Decided>
     let (Some(plan), Ok(model)) = (decided.and_then(|decided| decided.plan.as_ref()), &observed.model) else {
         return Ok(());
     };
-    let free_devices = observed.free_devices.get(&plan.choice.pool).copied();
+    let free_devices = observed.free_devices(&plan.choice.pool);
     let children = build(&Blueprint {
         deployment: &observed.deployment,
         model,

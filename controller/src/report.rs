@@ -79,8 +79,9 @@ impl Findings {
             (Ok(_), None) => Finding::new(Reason::WaitingForModel, "the matrix was not asked"),
         };
         let up_to_date = decided.map_or_else(|| not_compared(observed, &engine), |decided| decided.up_to_date.clone());
-        let workload = readiness::workload(observed, applied, seen);
-        let weights = readiness::weights(observed, seen);
+        let built = decided.is_some_and(|decided| decided.plan.is_some());
+        let workload = readiness::workload(observed, applied, built, seen);
+        let weights = readiness::weights(observed, built, seen);
         let (model, devices) = (validated.model.clone(), validated.devices.clone());
         let ready = readiness::ready(observed, seen, &[&model, &devices, &engine, &weights, &workload]);
         Self {

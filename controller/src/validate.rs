@@ -1,5 +1,6 @@
 //! From what was observed to one question that can be answered: everything that can be wrong with the inputs is found here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crds::{
@@ -131,21 +132,32 @@ fn find_devices(view: &MatrixView, welcome: &[AcceleratorPreference]) -> Finding
         .map(|pool| format!("{} ({})", pool.id, count(pool.nodes.len(), "node")))
         .collect();
     if found.is_empty() {
-        let products = view.products().into_iter().collect::<Vec<_>>().join(", ");
-        let seen = if products.is_empty() {
-            "none that the matrix knows".to_owned()
+        let wanted = if welcome.is_empty() {
+            "the matrix knows"
         } else {
-            products
+            "spec.accelerators names"
         };
-        return Finding::new(
-            Reason::NoMatchingPool,
-            format!(
-                "none of the {} offers an accelerator that spec.accelerators names; seen: {seen}",
-                count(view.cluster.nodes, "node")
-            ),
-        );
+        let text = format!("no node offers an accelerator that {wanted}; {}", seen(view));
+        return Finding::new(Reason::NoMatchingPool, text);
     }
     Finding::new(Reason::PoolsFound, found.join(", "))
+}
+
+/// What was seen instead, unknown chips by the name that their node gives them.
+fn seen(view: &MatrixView) -> String {
+    let name = |pool: &matrix::Pool| match (&pool.product, &pool.raw) {
+        (Some(product), _) => product.clone(),
+        (None, Some(raw)) => format!("`{raw}`, which the matrix does not know"),
+        (None, None) => format!("unknown devices ({})", pool.offer.describe()),
+    };
+    let names: BTreeSet<String> = view.cluster.pools.iter().map(name).collect();
+    let names: Vec<String> = names.into_iter().take(8).collect();
+    let nodes = count(view.cluster.nodes, "node");
+    if names.is_empty() {
+        format!("{nodes} seen, none with an accelerator")
+    } else {
+        format!("{nodes} seen, with {}", names.join(", "))
+    }
 }
 
 fn welcomes(view: &MatrixView, pool: &matrix::Pool, welcome: &[AcceleratorPreference]) -> bool {

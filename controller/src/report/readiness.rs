@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crds::Reason;
 use crds::node_weights::{ArtifactState, ArtifactStatus};
+use k8s_openapi::api::apps::v1::Deployment;
 
 use super::pods::{Pods, has_started};
 use crate::build::ANNOTATION_STRATEGY;
@@ -16,10 +17,10 @@ fn wanted(observed: &Observed) -> usize {
 }
 
 /// Are the weights on the nodes of all pods?
-pub(super) fn weights(observed: &Observed, seen: &Pods) -> Finding {
+pub(super) fn weights(observed: &Observed, built: bool, seen: &Pods) -> Finding {
     match &observed.model {
         Ok(model) if model.weights_absent => return facts_only(model),
-        _ if observed.workload.is_none() => {
+        _ if observed.workload.is_none() && !built => {
             return Finding::new(Reason::WeightsNotWanted, "nothing has been decided yet");
         }
         _ if wanted(observed) == 0 => return Finding::new(Reason::WeightsNotNeeded, "no replica is wanted"),
@@ -110,13 +111,16 @@ fn progress(artifact: &ArtifactStatus) -> String {
 }
 
 /// Do all pods run and answer?
-pub(super) fn workload(observed: &Observed, applied: Result<(), Finding>, seen: &Pods) -> Finding {
-    if let Err(refused) = applied {
-        return refused;
+pub(super) fn workload(observed: &Observed, applied: Result<(), Finding>, built: bool, seen: &Pods) -> Finding {
+    match (applied, &observed.workload, built) {
+        (Err(refused), ..) => refused,
+        (Ok(()), Some(workload), _) => of_workload(observed, workload, seen),
+        (Ok(()), None, true) => Finding::new(Reason::ReplicasStarting, "the workload was made"),
+        (Ok(()), None, false) => Finding::new(Reason::NotDecided, "nothing has been built yet"),
     }
-    let Some(workload) = &observed.workload else {
-        return Finding::new(Reason::NotDecided, "nothing has been built yet");
-    };
+}
+
+fn of_workload(observed: &Observed, workload: &Deployment, seen: &Pods) -> Finding {
     let wanted = wanted(observed);
     if let Some((number, trouble)) = &seen.trouble {
         let whose = format!("{number} of {}", count(seen.staying.len(), "replica"));
@@ -152,18 +156,22 @@ pub(super) fn workload(observed: &Observed, applied: Result<(), Finding>, seen: 
 pub(super) fn ready(observed: &Observed, seen: &Pods, steps: &[&Finding; 5]) -> (&'static str, Finding) {
     let wanted = wanted(observed);
     let [.., weights, workload] = steps;
-    // Pods that answer serve, whatever the registry or the matrix say meanwhile.
-    if wanted > 0 && seen.ready >= wanted && weights.holds() {
+    // Pods that answer serve, whatever the registry or the matrix say meanwhile; but an engine without weights serves nothing.
+    let answers = if weights.reason == Reason::FactsOnly {
+        0
+    } else {
+        seen.ready
+    };
+    if wanted > 0 && answers >= wanted {
         return (
             "True",
-            Finding::new(Reason::Serving, format!("{} answer", count(seen.ready, "replica"))),
+            Finding::new(Reason::Serving, format!("{} answer", count(answers, "replica"))),
         );
     }
-    let held = steps.iter().find(|finding| !finding.holds()).unwrap_or(workload);
-    if seen.ready > 0 && weights.holds() {
+    let held = worst(steps).unwrap_or(workload);
+    if wanted > 0 && answers > 0 {
         let text = format!(
-            "{} of {} answer; {}: {}",
-            seen.ready,
+            "{answers} of {} answer; {}: {}",
             count(wanted, "replica"),
             held.reason,
             held.message
@@ -175,5 +183,11 @@ pub(super) fn ready(observed: &Observed, seen: &Pods, steps: &[&Finding; 5]) -> 
     } else {
         "False"
     };
-    (status, (*held).clone())
+    (status, held.clone())
+}
+
+/// What a person should read: the gravest of what does not hold, and the earliest of those.
+fn worst<'a>(steps: &[&'a Finding; 5]) -> Option<&'a Finding> {
+    let open = steps.iter().copied().filter(|finding| !finding.holds());
+    open.rev().max_by_key(|finding| finding.reason.severity())
 }
