@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const NODE_FETCHER_FIELD_MANAGER: &str = "plimsoll-node-fetcher";
 
 /// What a node should hold. Weights that pods mount are fetched without being listed here.
+#[expect(clippy::duplicated_attributes, reason = "several printed columns have the same type")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "plimsoll.dev",
