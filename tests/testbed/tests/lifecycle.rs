@@ -84,11 +84,16 @@ fn three_nodes_run_pods_and_nothing_is_left_afterwards() {
         ])
         .unwrap();
     assert_eq!(labels.trim(), "node/gcu-1");
-    let answer = bed
-        .node("cpu-1")
-        .unwrap()
-        .run("curl", &["-sk", "https://10.215.0.1/version"])
-        .unwrap();
+    let kubectl = bed.program("kubectl").unwrap().display().to_string();
+    let service = [
+        "get",
+        "--raw",
+        "/version",
+        "--server",
+        "https://10.215.0.1",
+        "--insecure-skip-tls-verify",
+    ];
+    let answer = bed.node("cpu-1").unwrap().run(&kubectl, &service).unwrap();
     assert!(answer.contains("v1.36"), "the API server through its Service: {answer}");
     let layout = bed.layout().clone();
     assert!(!traces(&layout).is_empty(), "the test looks in the right places");

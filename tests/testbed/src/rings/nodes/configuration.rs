@@ -14,6 +14,9 @@ pub(super) const PAUSE_REPOSITORY: &str = "plimsoll/pause";
 /// Its tag.
 pub(super) const PAUSE_TAG: &str = "1";
 
+/// Where a kubelet tells the machine that it is well.
+pub(super) const HEALTH_PORT: u16 = 10248;
+
 /// What the machine dictates to a container runtime.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
@@ -21,6 +24,8 @@ pub(super) struct Machine {
     pub(super) overlay: bool,
     /// Without the capability to lower a score, containers must not try.
     pub(super) may_set_scores: bool,
+    /// With `br_netfilter`, the answer of a pod on the same bridge is translated back.
+    pub(super) filters_bridges: bool,
 }
 
 pub(super) fn containerd(programs: &Path, machine: Machine) -> String {
@@ -87,7 +92,7 @@ pub(super) fn pod_network(spec: &NodeSpec) -> Value {
     })
 }
 
-pub(super) fn kubelet(authority: &Path, cgroup_root: &str, resolver: &Path) -> Value {
+pub(super) fn kubelet(spec: &NodeSpec, authority: &Path, cgroup_root: &str, resolver: &Path) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -121,14 +126,18 @@ pub(super) fn kubelet(authority: &Path, cgroup_root: &str, resolver: &Path) -> V
         "protectKernelDefaults": false,
         "makeIPTablesUtilChains": false,
         "readOnlyPort": 0,
+        "healthzBindAddress": spec.address(),
+        "healthzPort": HEALTH_PORT,
     })
 }
 
-pub(super) fn proxy(kubeconfig: &Path, node: &str) -> Value {
+pub(super) fn proxy(kubeconfig: &Path, node: &str, machine: Machine) -> Value {
     json!({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
+        // Where bridges are not filtered, answers have to come by way of the node.
+        "nftables": { "masqueradeAll": !machine.filters_bridges },
         "clientConnection": { "kubeconfig": kubeconfig },
         "clusterCIDR": POD_NETWORK,
         "hostnameOverride": node,
@@ -142,12 +151,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn services_are_masqueraded_only_where_bridges_are_not_filtered() {
+        for filters_bridges in [true, false] {
+            let machine = Machine {
+                overlay: false,
+                may_set_scores: true,
+                filters_bridges,
+            };
+            let config = proxy(Path::new("/kubeconfig"), "cpu-1", machine);
+            assert_eq!(config["nftables"]["masqueradeAll"], !filters_bridges);
+        }
+    }
+
+    #[test]
     fn a_machine_without_the_capability_keeps_scores_and_layers_simple() {
         let poor = containerd(
             Path::new("/bed/bin"),
             Machine {
                 overlay: true,
                 may_set_scores: false,
+                filters_bridges: false,
             },
         );
         assert!(poor.contains("restrict_oom_score_adj = true\n"), "{poor}");
@@ -157,6 +180,7 @@ mod tests {
             Machine {
                 overlay: false,
                 may_set_scores: true,
+                filters_bridges: true,
             },
         );
         assert!(rich.contains("restrict_oom_score_adj = false\n"), "{rich}");

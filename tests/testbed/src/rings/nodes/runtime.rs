@@ -6,13 +6,14 @@ use std::path::Path;
 
 use crate::bed::Bed;
 use crate::error::Error;
+use crate::http::is_ok;
 use crate::images::{Image, push};
 use crate::rings::certificates::kubeconfig_path;
 use crate::rings::cgroups;
 use crate::rings::launch::{launch_in_node, write};
 use crate::rings::registry::REGISTRY_ADDRESS;
 
-use super::configuration::{self, Machine, PAUSE_REPOSITORY, PAUSE_TAG};
+use super::configuration::{self, HEALTH_PORT, Machine, PAUSE_REPOSITORY, PAUSE_TAG};
 use super::{Node, NodeSpec};
 
 /// Components under the names that others look for.
@@ -54,11 +55,12 @@ fn write_files(bed: &Bed, spec: &NodeSpec, folder: &Path) -> Result<(), Error> {
     let secrets = bed.layout().secrets();
     let programs = bed.layout().programs();
     let resolver = folder.join("resolv.conf");
-    let kubelet = configuration::kubelet(&secrets.join("ca.crt"), &cgroups::root_of(spec.name), &resolver);
-    let proxy = configuration::proxy(&kubeconfig_path(&secrets, "kube-proxy"), spec.name);
+    let kubelet = configuration::kubelet(spec, &secrets.join("ca.crt"), &cgroups::root_of(spec.name), &resolver);
+    let machine = inspect(folder)?;
+    let proxy = configuration::proxy(&kubeconfig_path(&secrets, "kube-proxy"), spec.name, machine);
     write(
         &folder.join("containerd.toml"),
-        &configuration::containerd(&programs, inspect(folder)?),
+        &configuration::containerd(&programs, machine),
     )?;
     let hosts = folder
         .join("etc-containerd/certs.d")
@@ -105,11 +107,8 @@ fn start_kubelet(bed: &Bed, spec: &NodeSpec, node: &Node, folder: &Path) -> Resu
     ]);
     command.arg(format!("--node-labels={}", labels.join(",")));
     let kubelet = launch_in_node(bed, "kubelet", spec.name, command.env("PATH", SYSTEM_PATH))?;
-    let health = || {
-        node.run("curl", &["--silent", "--fail", "http://127.0.0.1:10248/healthz"])
-            .is_ok()
-    };
-    kubelet.wait_until(health)
+    let health = format!("http://{}:{HEALTH_PORT}/healthz", spec.address());
+    kubelet.wait_until(|| is_ok(&health))
 }
 
 fn start_proxy(bed: &Bed, node: &Node, folder: &Path) -> Result<(), Error> {
@@ -139,5 +138,6 @@ fn inspect(folder: &Path) -> Result<Machine, Error> {
     Ok(Machine {
         overlay: u64::try_from(kind) == Ok(OVERLAY),
         may_set_scores: capabilities & RESOURCE != 0,
+        filters_bridges: Path::new("/proc/sys/net/bridge").exists(),
     })
 }
