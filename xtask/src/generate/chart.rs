@@ -43,6 +43,10 @@ fn add_rows(path: &str, schema: &Value, value: Option<&Value>, rows: &mut String
         }
         return Ok(());
     }
+    // `global` belongs to Helm: it is allowed and commented, and no value of ours.
+    if schema.get("$comment").is_some() {
+        return Ok(());
+    }
     let Some(meaning) = schema.get("description").and_then(Value::as_str) else {
         bail!("{SCHEMA}: {path} has no description");
     };
@@ -72,6 +76,7 @@ mod tests {
         let schema = json!({"properties": {
             "a": {"properties": {"b": {"type": "boolean", "description": "Whether."}}},
             "c": {"type": "object", "description": "Labels."},
+            "global": {"$comment": "Helm's own.", "type": "object"},
         }});
         let rows = table(&schema, &json!({"a": {"b": true}, "c": {}})).unwrap();
         assert!(
