@@ -1,6 +1,6 @@
 //! The decision: every build against every pool of its vendor, all reasons collected, the rest ranked.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::{
     build::Build,
@@ -13,9 +13,12 @@ use crate::{
 };
 
 pub(crate) mod candidate;
+mod classes;
 mod host;
+pub(crate) mod image;
 mod policy;
 mod statement;
+mod welcome;
 
 use candidate::{Accepted, Candidate, Evaluation};
 
@@ -28,7 +31,7 @@ pub fn decide(matrix: &Matrix, request: &Request) -> Decision {
         .collect();
     eligible.sort_by(|left, right| rank::compare(&left.1, &right.1));
     let rejected = rejected(request, &candidates);
-    let mut verdicts = accepted_verdicts(&eligible);
+    let mut verdicts = accepted_verdicts(request, &eligible);
     verdicts.extend(
         rejected
             .iter()
@@ -49,7 +52,7 @@ fn standing<'run>(
     candidate: &'run Candidate,
 ) -> Option<(&'run Candidate, Standing<'run>)> {
     let accepted = candidate.accepted.as_ref()?;
-    let pool = request.pools.get(candidate.pool?)?;
+    let pool = pool_of(request, candidate)?;
     Some((
         candidate,
         Standing {
@@ -82,13 +85,14 @@ fn distance(candidate: &Candidate) -> (u32, usize) {
     (heaviest, candidate.reasons.len())
 }
 
-fn accepted_verdicts(eligible: &[(&Candidate, Standing<'_>)]) -> Vec<Verdict> {
+fn accepted_verdicts(request: &Request, eligible: &[(&Candidate, Standing<'_>)]) -> Vec<Verdict> {
     let mut verdicts = Vec::with_capacity(eligible.len());
     for (position, (candidate, this)) in eligible.iter().enumerate() {
         let before = position.checked_sub(1).and_then(|index| eligible.get(index));
         verdicts.push(Verdict {
             build: this.build.id.clone(),
             pool: Some(this.pool.id.clone()),
+            also: also(request, candidate),
             outcome: if position == 0 {
                 Outcome::Chosen
             } else {
@@ -109,6 +113,7 @@ fn rejected_verdict(matrix: &Matrix, request: &Request, candidate: &Candidate) -
     Verdict {
         build: matrix.contents.builds[candidate.build].id.clone(),
         pool: pool_of(request, candidate).map(|pool| pool.id.clone()),
+        also: also(request, candidate),
         outcome: Outcome::Rejected,
         reasons: candidate.reasons.clone(),
         caveats: candidate.caveats.clone(),
@@ -120,7 +125,12 @@ fn rejected_verdict(matrix: &Matrix, request: &Request, candidate: &Candidate) -
 }
 
 fn pool_of<'run>(request: &'run Request, candidate: &Candidate) -> Option<&'run Pool> {
-    request.pools.get(candidate.pool?)
+    request.pools.get(*candidate.pools.first()?)
+}
+
+/// The other pools of a candidate.
+fn also(request: &Request, candidate: &Candidate) -> Vec<String> {
+    candidate.pools.iter().skip(1).filter_map(|pool| request.pools.get(*pool)).map(|pool| pool.id.clone()).collect()
 }
 
 fn choice(best: &Standing<'_>, request: &Request) -> Choice {
@@ -159,33 +169,24 @@ fn choice(best: &Standing<'_>, request: &Request) -> Choice {
 }
 
 fn count(matrix: &Matrix, request: &Request, candidates: &[Candidate]) -> Counts {
-    let mut by_reason: BTreeMap<String, usize> = BTreeMap::new();
-    let mut by_heaviest: BTreeMap<String, usize> = BTreeMap::new();
-    let mut eligible = 0;
+    let mut counts = Counts { builds: matrix.contents.builds.len(), pools: request.pools.len(), ..Counts::default() };
     for candidate in candidates {
+        let weight = candidate.pools.len().max(1);
+        counts.candidates += weight;
         if candidate.accepted.is_some() {
-            eligible += 1;
+            counts.eligible += weight;
             continue;
         }
-        let mut tokens: Vec<&str> = candidate.reasons.iter().map(|reason| reason.kind.token()).collect();
+        counts.rejected += weight;
         if let Some(heaviest) = candidate.reasons.iter().min() {
-            *by_heaviest.entry(heaviest.kind.token().to_owned()).or_default() += 1;
+            *counts.by_heaviest.entry(heaviest.kind.token().to_owned()).or_default() += weight;
         }
-        tokens.sort_unstable();
-        tokens.dedup();
+        let tokens: BTreeSet<&str> = candidate.reasons.iter().map(|reason| reason.kind.token()).collect();
         for token in tokens {
-            *by_reason.entry(token.to_owned()).or_default() += 1;
+            *counts.by_reason.entry(token.to_owned()).or_default() += weight;
         }
     }
-    Counts {
-        builds: matrix.contents.builds.len(),
-        pools: request.pools.len(),
-        candidates: candidates.len(),
-        eligible,
-        rejected: candidates.len() - eligible,
-        by_reason,
-        by_heaviest,
-    }
+    counts
 }
 
 /// At most five misses that something could be done about, and of one distribution on one pool only the nearest.

@@ -102,6 +102,9 @@ pub struct Verdict {
     /// The pool; `None` for a build whose vendor has no pool in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
+    /// More pools of which the same is true: they differ from it in nothing but their names and nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// What became of it.
     pub outcome: Outcome,
     /// Reasons against it, the heaviest first; empty for the chosen and the eligible.

@@ -236,7 +236,7 @@ fn runner_up(text: &mut String, verdict: &Verdict) {
         .as_deref()
         .map(|why| format!(", below because {why}"))
         .unwrap_or_default();
-    let level = verdict.level.map(|level| level.word()).unwrap_or_default();
+    let level = verdict.level.map(super::support::Level::word).unwrap_or_default();
     labelled(text, "also", &format!("{} on {pool} ({level}){why}", verdict.build));
 }
 
@@ -306,7 +306,8 @@ fn group_words(token: &str) -> String {
 fn all(text: &mut String, decision: &Decision) {
     text.push('\n');
     for verdict in &decision.verdicts {
-        let pool = verdict.pool.as_deref().unwrap_or("-");
+        let more = if verdict.also.is_empty() { String::new() } else { format!(" +{}", verdict.also.len()) };
+        let pool = format!("{}{more}", verdict.pool.as_deref().unwrap_or("-"));
         let outcome = match verdict.outcome {
             Outcome::Chosen => "chosen",
             Outcome::Eligible => "eligible",
@@ -333,7 +334,7 @@ fn detail(verdict: &Verdict) -> String {
     let row = verdict.row.as_ref().map(ToString::to_string).unwrap_or_default();
     format!(
         "{} by {row}",
-        verdict.level.map(|level| level.word()).unwrap_or_default()
+        verdict.level.map(super::support::Level::word).unwrap_or_default()
     )
 }
 

@@ -268,10 +268,10 @@ impl<'run> Search<'run> {
                 asked: self.asked().is_some(),
             });
         }
-        if devices % nodes != 0 {
+        if !devices.is_multiple_of(nodes) {
             return Err(fault(format!("the same number on each of {nodes} nodes")));
         }
-        if devices % self.multiple != 0 {
+        if !devices.is_multiple_of(self.multiple) {
             return Err(fault(format!("a multiple of {}", self.multiple)));
         }
         let per_node = devices / nodes;
@@ -305,10 +305,12 @@ impl<'run> Search<'run> {
             });
         }
         match facts.kv_heads {
-            Some(heads) if heads > 0 && heads % tensor != 0 && tensor % heads != 0 => Err(ReasonKind::Divisibility {
-                devices,
-                rule: format!("{heads} KV heads"),
-            }),
+            Some(heads) if heads > 0 && heads % tensor != 0 && !tensor.is_multiple_of(heads) => {
+                Err(ReasonKind::Divisibility {
+                    devices,
+                    rule: format!("{heads} KV heads"),
+                })
+            }
             _ => Ok(()),
         }
     }

@@ -7,6 +7,7 @@ use model_facts::{ModelFacts, WeightFormat};
 
 use crate::{
     build::Build,
+    launch::Profile,
     reading::Contents,
     reason::RowReference,
     support::{BuildSelector, ENGINE_LIST, ModelMatch, SupportRow},
@@ -32,6 +33,8 @@ pub(crate) struct Index {
     pub(crate) vendors_of: Vec<Vec<String>>,
     /// Builds by distribution.
     by_distribution: BTreeMap<String, Vec<usize>>,
+    /// Launch profiles, joined with those that they extend.
+    pub(crate) profiles: BTreeMap<String, Profile>,
     /// Globs of model-specific builds.
     bindings: BTreeMap<usize, Vec<GlobMatcher>>,
 }
@@ -49,6 +52,7 @@ impl Index {
             by_vendor: BTreeMap::new(),
             vendors_of: Vec::new(),
             by_distribution: BTreeMap::new(),
+            profiles: profiles(contents),
             bindings: BTreeMap::new(),
         };
         index.add_builds(contents);
@@ -89,7 +93,7 @@ impl Index {
                     }
                 }
                 ModelMatch::Architecture => {
-                    push_all(&mut self.by_architecture, row.models.architectures.list(), position)
+                    push_all(&mut self.by_architecture, row.models.architectures.list(), position);
                 }
                 ModelMatch::Family => push_all(&mut self.by_family, row.models.families.list(), position),
                 ModelMatch::EngineList | ModelMatch::Any => self.for_all.push(position),
@@ -163,11 +167,6 @@ impl Index {
         &self.row_builds[row]
     }
 
-    /// Whether a row selects builds of this distribution at all.
-    pub(crate) fn row_reaches(&self, row: &SupportRow, build: &Build) -> bool {
-        row.builds.distribution.0.is_empty() || row.builds.distribution.0.contains(&build.distribution)
-    }
-
     /// Rows of the model that speak of a distribution but not of this version of it.
     pub(crate) fn rows_of_model<'contents>(
         &self,
@@ -199,11 +198,22 @@ impl Index {
     }
 }
 
+fn profiles(contents: &Contents) -> BTreeMap<String, Profile> {
+    let names = contents.launch.keys();
+    names.filter_map(|name| Some((name.clone(), crate::launch::join(&contents.launch, name)?))).collect()
+}
+
 /// Rows in the order of what they say. Rows that say the same are equal in every way that matters.
 fn content_rank(contents: &Contents) -> Vec<usize> {
-    let place = RowReference { path: String::new(), line: 0 };
+    let place = RowReference {
+        path: String::new(),
+        line: 0,
+    };
     let content = |row: &SupportRow| {
-        let bare = SupportRow { row: place.clone(), ..row.clone() };
+        let bare = SupportRow {
+            row: place.clone(),
+            ..row.clone()
+        };
         serde_json::to_string(&bare).unwrap_or_default()
     };
     let texts: Vec<String> = contents.rows.iter().map(content).collect();
@@ -262,7 +272,8 @@ fn selects(selector: &BuildSelector, build: &Build) -> bool {
     named && flavored && versioned && upstream
 }
 
-/// Whether what a row says about models holds, its engine list left aside.
+/// Whether what a row says about models holds, its engine list left aside. Its globs are not looked at again: a row with globs
+/// is only here because one of them hit.
 fn speaks_of(row: &SupportRow, facts: &ModelFacts) -> bool {
     let models = &row.models;
     let architectures = models.architectures.list();
@@ -271,16 +282,8 @@ fn speaks_of(row: &SupportRow, facts: &ModelFacts) -> bool {
         || facts.architectures.iter().any(|name| architectures.contains(name));
     let families = models.families.list();
     let by_family = families.is_empty() || facts.family.as_ref().is_some_and(|name| families.contains(name));
-    let globs = models.checkpoints.list();
-    let by_checkpoint = globs.is_empty()
-        || facts.checkpoint.as_ref().is_some_and(|name| {
-            globs
-                .iter()
-                .filter_map(|glob| matcher(glob))
-                .any(|glob| glob.is_match(name))
-        });
     let by_task = models.tasks.is_unset() || facts.task.as_ref().is_some_and(|task| models.tasks.holds(task));
-    by_architecture && by_family && by_checkpoint && by_task && models.formats.holds(format_word(facts.format))
+    by_architecture && by_family && by_task && models.formats.holds(format_word(facts.format))
 }
 
 /// The word of a weight format.
@@ -334,4 +337,9 @@ pub(crate) fn describe_range(row: &SupportRow) -> String {
     } else {
         parts.join(", ")
     }
+}
+
+/// Whether a row selects builds of this distribution at all.
+pub(crate) fn row_reaches(row: &SupportRow, build: &Build) -> bool {
+    row.builds.distribution.0.is_empty() || row.builds.distribution.0.contains(&build.distribution)
 }

@@ -129,7 +129,7 @@ impl Linter<'_> {
 
     fn builds(&mut self) {
         let contents = self.contents;
-        for build in &contents.builds {
+        for (position, build) in contents.builds.iter().enumerate() {
             if build.launch.is_none() && !build.images.is_empty() {
                 self.warn(
                     "launch",
@@ -139,6 +139,7 @@ impl Linter<'_> {
                 );
             }
             self.digests(build);
+            self.stacks(position, build);
             self.moving_tags(build);
             self.expiry(&build.evidence, &build.row);
         }
@@ -166,6 +167,17 @@ impl Linter<'_> {
                 format!("{first}{more}: no digest, so the tag may move"),
                 "add `digest: sha256:...` beside `image:`",
             );
+        }
+    }
+
+    /// A stack that no vendor of the images knows is never compared with a host.
+    fn stacks(&mut self, position: usize, build: &Build) {
+        let vendors = self.index.vendors_of[position].iter().filter_map(|id| self.contents.vendors.get(id));
+        let known: BTreeSet<&str> = vendors.flat_map(|vendor| &vendor.stacks).map(|rule| rule.name.as_str()).collect();
+        let strange: Vec<&str> = build.stack.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        if let Some(name) = strange.first() {
+            let message = format!("no vendor of {} has a stack called `{name}`", build.id);
+            self.warn("stack", &build.row, message, "add it to `stacks` of the Products document, or spell it as there");
         }
     }
 
@@ -282,7 +294,7 @@ impl Linter<'_> {
         };
         products
             .filter(|product| on_row(&row.products, product))
-            .any(|product| crate::decide::candidate::images_for(build, product).is_some())
+            .any(|product| crate::decide::image::images_for(build, product).is_some())
     }
 
     /// An architecture that the upstream release does not list, claimed by a build that does not bring model code of its own.

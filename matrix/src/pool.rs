@@ -121,7 +121,7 @@ pub enum EvidenceSource {
     DraAttribute,
     /// A node label.
     NodeLabel,
-    /// A HAMi registration or another annotation of a device plugin.
+    /// A `HAMi` registration or another annotation of a device plugin.
     Annotation,
     /// The name of an extended resource.
     ResourceName,

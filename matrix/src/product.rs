@@ -80,7 +80,7 @@ pub struct Vendor {
     pub row: RowReference,
 }
 
-/// A stack that lives on the host and in the image: CUDA, CANN, ROCm.
+/// A stack that lives on the host and in the image: CUDA, CANN, `ROCm`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StackRule {
@@ -263,7 +263,7 @@ pub struct AnnotationRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnnotationFormat {
-    /// HAMi: devices as comma or JSON records of id, split, memory in MiB, cores, type, NUMA node, health.
+    /// `HAMi`: devices as comma or JSON records of id, split, memory in MiB, cores, type, NUMA node, health.
     Hami,
     /// Enflame's `gcu-drs-capacity`: devices with slices, and the profiles.
     EnflameDrs,

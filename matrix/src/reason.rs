@@ -239,6 +239,41 @@ pub enum ReasonKind {
 }
 
 impl ReasonKind {
+    /// All words, heaviest first.
+    pub const TOKENS: [&'static str; 31] = [
+        "OtherVendor",
+        "ProductUnknown",
+        "ProductNotServed",
+        "ExplicitNo",
+        "OtherModel",
+        "WeightFormat",
+        "NumberFormat",
+        "Quantization",
+        "NotListed",
+        "VersionOutsideRow",
+        "CpuArchitecture",
+        "CpuArchitectureUnknown",
+        "NoImage",
+        "PoolUnusable",
+        "AlternativeOffer",
+        "AcceleratorNotAsked",
+        "StackAboveHost",
+        "HostUnknown",
+        "Quarantined",
+        "EngineNotAsked",
+        "NotPinned",
+        "VersionNotAsked",
+        "ChannelNotAsked",
+        "LevelTooLow",
+        "PullNotAllowed",
+        "ContextTooLong",
+        "TooFewNodes",
+        "TooFewDevices",
+        "Divisibility",
+        "TooLittleMemory",
+        "FitUnknown",
+    ];
+
     /// The fixed word of this reason: condition reason, metric label and documentation page.
     pub fn token(&self) -> &'static str {
         match self {

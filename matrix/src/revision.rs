@@ -105,7 +105,7 @@ pub(crate) fn thaw(text: &str) -> Result<Vec<Parsed>, LoadError> {
     };
     let mut lines = text.lines().enumerate();
     match lines.next() {
-        Some((_, first)) if first == Value::from(FORMAT).to_string() => {}
+        Some((_, first)) if first == FORMAT => {}
         _ => return Err(fault(0, format!("the text does not start with \"{FORMAT}\""))),
     }
     let mut parsed = Vec::new();

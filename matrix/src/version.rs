@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+mod dotted;
 mod range;
 
 pub use range::{RangeError, VersionRange};
@@ -118,7 +119,7 @@ impl EngineVersion {
             }
             VersionScheme::Pep440 => read_pep440(bare),
             VersionScheme::Calendar => read_calendar(bare),
-            VersionScheme::Dotted => read_dotted(bare),
+            VersionScheme::Dotted => dotted::read(bare),
         };
         Ok(Self {
             text: bare.to_owned(),
@@ -281,14 +282,13 @@ fn take_digits(text: &str) -> (Option<u64>, &str) {
 }
 
 fn take_pre(text: &str) -> Option<(Stage, &str)> {
-    let words: [(&[&str], fn(u64) -> Stage); 3] = [
-        (&["rc", "preview", "pre", "c"], Stage::Candidate),
-        (&["beta", "b"], Stage::Beta),
-        (&["alpha", "a"], Stage::Alpha),
-    ];
-    words
-        .iter()
-        .find_map(|(names, stage)| take_word(text, names).map(|(number, rest)| (stage(number), rest)))
+    if let Some((number, rest)) = take_word(text, &["rc", "preview", "pre", "c"]) {
+        return Some((Stage::Candidate(number), rest));
+    }
+    if let Some((number, rest)) = take_word(text, &["beta", "b"]) {
+        return Some((Stage::Beta(number), rest));
+    }
+    take_word(text, &["alpha", "a"]).map(|(number, rest)| (Stage::Alpha(number), rest))
 }
 
 /// A word with optional separators around it and an optional number after it.
@@ -314,109 +314,6 @@ fn local_parts(text: &str) -> Option<Vec<LocalPart>> {
         .iter()
         .any(|part| matches!(part, LocalPart::Word(word) if word.is_empty()));
     valid.then_some(parts)
-}
-
-/// Numbers up to the first word are the release. `rc`, `alpha`, `beta` and `dev` come before it, every other word after it;
-/// a final `x` says "any" and sorts with the number it stands for left out.
-fn read_dotted(text: &str) -> Option<SortKey> {
-    let parts = split_words(&text.to_ascii_lowercase());
-    let leading = parts
-        .iter()
-        .take_while(|part| matches!(part, LocalPart::Number(_)))
-        .count();
-    let mut release: Vec<u64> = Vec::new();
-    for part in &parts[..leading] {
-        if let LocalPart::Number(number) = part {
-            release.push(*number);
-        }
-    }
-    let mut rest = &parts[leading..];
-    if release.is_empty() {
-        // A stage may lead the numbers: rc4.3.0.
-        return read_leading_stage(&parts);
-    }
-    let mut pre = Stage::Final;
-    if let Some(LocalPart::Word(word)) = rest.first() {
-        let number = match rest.get(1) {
-            Some(LocalPart::Number(number)) => *number,
-            _ => 0,
-        };
-        let stage = stage_of(word, number);
-        if let Some(stage) = stage {
-            pre = stage;
-            rest = &rest[rest.len().min(2)..];
-        } else if word == "x" {
-            rest = &rest[1..];
-        }
-    }
-    Some(SortKey {
-        epoch: 0,
-        release: significant(release),
-        pre,
-        post: None,
-        dev: Development::Not,
-        local: rest.to_vec(),
-    })
-}
-
-fn read_leading_stage(parts: &[LocalPart]) -> Option<SortKey> {
-    let Some((LocalPart::Word(word), numbers)) = parts.split_first() else {
-        return None;
-    };
-    let stage = stage_of(word, 0)?;
-    let release: Vec<u64> = numbers
-        .iter()
-        .filter_map(|part| {
-            if let LocalPart::Number(n) = part {
-                Some(*n)
-            } else {
-                None
-            }
-        })
-        .collect();
-    if release.is_empty() || release.len() != numbers.len() {
-        return None;
-    }
-    Some(SortKey {
-        epoch: 0,
-        release: significant(release),
-        pre: stage,
-        post: None,
-        dev: Development::Not,
-        local: Vec::new(),
-    })
-}
-
-fn stage_of(word: &str, number: u64) -> Option<Stage> {
-    match word {
-        "rc" | "pre" | "preview" => Some(Stage::Candidate(number)),
-        "b" | "beta" => Some(Stage::Beta(number)),
-        "a" | "alpha" => Some(Stage::Alpha(number)),
-        "dev" => Some(Stage::DevelopmentOnly),
-        _ => None,
-    }
-}
-
-/// Splits at separators and where digits meet letters.
-fn split_words(text: &str) -> Vec<LocalPart> {
-    let mut parts = Vec::new();
-    for chunk in text
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|chunk| !chunk.is_empty())
-    {
-        let mut rest = chunk;
-        while !rest.is_empty() {
-            let digits = rest.starts_with(|c: char| c.is_ascii_digit());
-            let end = rest.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
-            parts.push(
-                word.parse()
-                    .map_or_else(|_| LocalPart::Word(word.to_owned()), LocalPart::Number),
-            );
-            rest = after;
-        }
-    }
-    parts
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! The laws of the decision, on random small matrices: order never matters, unrelated rows change nothing, a `no` only removes,
 //! the same input gives the same bytes, nothing is rejected without a reason, and every reason names a row that exists.
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may stop")]
+
 use std::collections::BTreeSet;
 
 use matrix::{
-    Decision, Demand, DeviceMemory, Document, HostStack, Level, Matrix, Offer, Outcome, Policy, Pool, PoolNode, Preference,
-    Request, Standing, decide,
+    Decision, Demand, DeviceMemory, Document, HostStack, Level, Matrix, Offer, Outcome, Policy, Pool, PoolNode,
+    Preference, Request, Standing, decide,
 };
 use model_facts::{KvCache, LayerGroup, LayerKind, ModelFacts, Quantization, WeightFormat};
 use proptest::{prelude::*, sample::select};
@@ -48,36 +50,74 @@ fn row() -> impl Strategy<Value = String> {
     let products = select(vec!["any", "[a]", "[a-v1]", "[a-one]", "[b, a-two]"]);
     let quantizations = select(vec!["any", "[bf16]", "[fp8]", "[bf16, awq-w4a16]", "none"]);
     let level = select(vec!["verified", "declared", "experimental", "untested", "no"]);
-    let limits = select(vec!["{}", "{devices: 2}", "{devices: 4, multipleOf: 4}", "{maxContext: 4096}", "{nodes: 2}"]);
-    let bounds = select(vec!["", ", since: \"0.3.0\"", ", until: \"0.4.0\"", ", since: \"0.2.0\", stableSince: \"0.5.0\""]);
+    let limits = select(vec![
+        "{}",
+        "{devices: 2}",
+        "{devices: 4, multipleOf: 4}",
+        "{maxContext: 4096}",
+        "{nodes: 2}",
+    ]);
+    let bounds = select(vec![
+        "",
+        ", since: \"0.3.0\"",
+        ", until: \"0.4.0\"",
+        ", since: \"0.2.0\", stableSince: \"0.5.0\"",
+    ]);
     (models, products, quantizations, level, limits, bounds).prop_map(|(models, products, quantizations, level, limits, bounds)| {
         format!("{{models: {models}, products: {products}, quantizations: {quantizations}, level: {level}, limits: {limits}{bounds}}}")
     })
 }
 
 fn sketch() -> impl Strategy<Value = Sketch> {
-    (prop::collection::vec(build(), 1..7), prop::collection::vec(row(), 0..12)).prop_map(|(builds, rows)| Sketch { builds, rows })
+    (
+        prop::collection::vec(build(), 1..7),
+        prop::collection::vec(row(), 0..12),
+    )
+        .prop_map(|(builds, rows)| Sketch { builds, rows })
 }
 
 /// Builds get a flavor each, so that their ids differ; it travels with the text when they are shuffled.
 fn documents(sketch: &Sketch) -> Vec<Document> {
     let head = "kind: Builds\ndistribution: dist\nengine: eng\nvendor: [a, b]\nbuilds:\n";
-    let builds: String = sketch.builds.iter().map(|build| format!("- {build}\n")).collect();
-    let rows: String = sketch.rows.iter().map(|row| format!("- {row}\n")).collect();
-    let rows = if rows.is_empty() { " []\n".to_owned() } else { format!("\n{rows}") };
-    let document = |path: &str, text: String| Document { path: path.to_owned(), text };
+    let builds: String = sketch
+        .builds
+        .iter()
+        .fold(String::new(), |text, build| text + "- " + build + "\n");
+    let rows: String = sketch
+        .rows
+        .iter()
+        .fold(String::new(), |text, row| text + "- " + row + "\n");
+    let rows = if rows.is_empty() {
+        " []\n".to_owned()
+    } else {
+        format!("\n{rows}")
+    };
+    let document = |path: &str, text: String| Document {
+        path: path.to_owned(),
+        text,
+    };
     vec![
         document("products/a.yaml", PRODUCTS.replace("VENDOR", "a")),
         document("products/b.yaml", PRODUCTS.replace("VENDOR", "b")),
         document("engines/eng.yaml", LIST.to_owned()),
         document("builds/dist.yaml", format!("{head}{builds}")),
-        document("support/dist.yaml", format!("kind: Support\nbuilds: {{distribution: dist}}\nrows:{rows}")),
+        document(
+            "support/dist.yaml",
+            format!("kind: Support\nbuilds: {{distribution: dist}}\nrows:{rows}"),
+        ),
     ]
 }
 
 fn with_flavors(sketch: Sketch) -> Sketch {
-    let flavored = sketch.builds.iter().enumerate().map(|(index, build)| build.replacen('{', &format!("{{flavor: f{index}, "), 1));
-    Sketch { builds: flavored.collect(), rows: sketch.rows }
+    let flavored = sketch
+        .builds
+        .iter()
+        .enumerate()
+        .map(|(index, build)| build.replacen('{', &format!("{{flavor: f{index}, "), 1));
+    Sketch {
+        builds: flavored.collect(),
+        rows: sketch.rows,
+    }
 }
 
 fn load(sketch: &Sketch) -> Matrix {
@@ -91,10 +131,19 @@ fn pool(id: &str, vendor: &str, product: Option<&str>, memory: Option<u64>, devi
         product: product.map(str::to_owned),
         raw: product.map(str::to_owned),
         evidence: None,
-        offer: Offer::Whole { resource: format!("{vendor}.com/x") },
+        offer: Offer::Whole {
+            resource: format!("{vendor}.com/x"),
+        },
         standing: Standing::Usable,
-        nodes: vec![PoolNode { name: format!("{id}-node"), devices }],
-        memory: DeviceMemory { bytes: memory.map(|gibibytes| gibibytes << 30), source: None, missing: None },
+        nodes: vec![PoolNode {
+            name: format!("{id}-node"),
+            devices,
+        }],
+        memory: DeviceMemory {
+            bytes: memory.map(|gibibytes| gibibytes << 30),
+            source: None,
+            missing: None,
+        },
         architecture: Some(architecture.to_owned()),
         runtime: None,
         host: HostStack::default(),
@@ -105,48 +154,104 @@ fn pool(id: &str, vendor: &str, product: Option<&str>, memory: Option<u64>, devi
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let facts = (select(vec!["Alpha", "Beta", "Gamma"]), select(vec![Some("bf16"), Some("fp8"), Some("awq-w4a16"), None]), 1u64..120);
+    let facts = (
+        select(vec!["Alpha", "Beta", "Gamma"]),
+        select(vec![Some("bf16"), Some("fp8"), Some("awq-w4a16"), None]),
+        1u64..120,
+    );
     let pools = prop::collection::vec(
-        (select(vec!["a", "b"]), select(vec![Some("one"), Some("two"), None]), select(vec![Some(24), Some(64), None]), 0u32..9, any::<bool>()),
+        (
+            select(vec!["a", "b"]),
+            select(vec![Some("one"), Some("two"), None]),
+            select(vec![Some(24), Some(64), None]),
+            0u32..9,
+            any::<bool>(),
+        ),
         0..5,
     );
-    let policy = (select(vec![Level::Verified, Level::Declared, Level::Untested]), any::<bool>());
-    let demand = (select(vec![None, Some(2048u64), Some(8192)]), select(vec![None, Some(2u32), Some(3)]), any::<bool>());
-    (facts, pools, policy, demand).prop_map(|((architecture, label, gibibytes), pools, (minimum_level, explicit_engine), demand)| {
-        let pools = pools.into_iter().enumerate().map(|(index, (vendor, product, memory, devices, arm))| {
-            let product = product.map(|name| format!("{vendor}-{name}"));
-            pool(&format!("pool-{index}"), vendor, product.as_deref(), memory, devices, if arm { "arm64" } else { "amd64" })
-        });
-        let accelerators = match (demand.1, demand.2) {
-            (None, false) => Vec::new(),
-            (devices, _) => vec![
-                Preference { vendor: Some("a".to_owned()), devices, ..Preference::default() },
-                Preference { product: Some("b-two".to_owned()), devices, ..Preference::default() },
-            ],
-        };
-        Request {
-            facts: facts_of(architecture, label, gibibytes),
-            pools: pools.collect(),
-            demand: Demand { context: demand.0, accelerators, ..Demand::default() },
-            policy: Policy { minimum_level, explicit_engine, ..Policy::default() },
-        }
-    })
+    let policy = (
+        select(vec![Level::Verified, Level::Declared, Level::Untested]),
+        any::<bool>(),
+    );
+    let demand = (
+        select(vec![None, Some(2048u64), Some(8192)]),
+        select(vec![None, Some(2u32), Some(3)]),
+        any::<bool>(),
+    );
+    (facts, pools, policy, demand).prop_map(
+        |((architecture, label, gibibytes), pools, (minimum_level, explicit_engine), demand)| {
+            let pools = pools
+                .into_iter()
+                .enumerate()
+                .map(|(index, (vendor, product, memory, devices, arm))| {
+                    let product = product.map(|name| format!("{vendor}-{name}"));
+                    pool(
+                        &format!("pool-{index}"),
+                        vendor,
+                        product.as_deref(),
+                        memory,
+                        devices,
+                        if arm { "arm64" } else { "amd64" },
+                    )
+                });
+            let accelerators = match (demand.1, demand.2) {
+                (None, false) => Vec::new(),
+                (devices, _) => vec![
+                    Preference {
+                        vendor: Some("a".to_owned()),
+                        devices,
+                        ..Preference::default()
+                    },
+                    Preference {
+                        product: Some("b-two".to_owned()),
+                        devices,
+                        ..Preference::default()
+                    },
+                ],
+            };
+            Request {
+                facts: facts_of(architecture, label, gibibytes),
+                pools: pools.collect(),
+                demand: Demand {
+                    context: demand.0,
+                    accelerators,
+                    ..Demand::default()
+                },
+                policy: Policy {
+                    minimum_level,
+                    explicit_engine,
+                    ..Policy::default()
+                },
+            }
+        },
+    )
 }
 
 fn facts_of(architecture: &str, label: Option<&str>, gibibytes: u64) -> ModelFacts {
-    let kind = LayerKind::Full { kv_heads: 8, key_dim: 128, value_dim: 128 };
+    let kind = LayerKind::Full {
+        kv_heads: 8,
+        key_dim: 128,
+        value_dim: 128,
+    };
     ModelFacts {
         checkpoint: Some(format!("org/{}-x", architecture.to_lowercase())),
         architectures: vec![architecture.to_owned()],
         family: Some(architecture.to_lowercase()),
         format: WeightFormat::Safetensors,
         dtype: Some("bf16".to_owned()),
-        quantization: Quantization { method: label.map(str::to_owned), label: label.map(str::to_owned), ..Quantization::default() },
+        quantization: Quantization {
+            method: label.map(str::to_owned),
+            label: label.map(str::to_owned),
+            ..Quantization::default()
+        },
         weight_bytes: Some(gibibytes << 30),
         attention_heads: Some(32),
         kv_heads: Some(8),
         context_length: Some(16384),
-        kv_cache: KvCache { groups: Some(vec![LayerGroup { layers: 32, kind }]), lower_bound: false },
+        kv_cache: KvCache {
+            groups: Some(vec![LayerGroup { layers: 32, kind }]),
+            lower_bound: false,
+        },
         ..ModelFacts::default()
     }
 }
@@ -171,9 +276,14 @@ fn essence(decision: &Decision) -> serde_json::Value {
 }
 
 /// Candidates that would work.
-fn eligible(decision: &Decision) -> BTreeSet<(String, Option<String>)> {
-    let would = decision.verdicts.iter().filter(|verdict| verdict.outcome != Outcome::Rejected);
-    would.map(|verdict| (verdict.build.clone(), verdict.pool.clone())).collect()
+fn eligible(decision: &Decision) -> BTreeSet<(String, String)> {
+    let would = decision
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome != Outcome::Rejected);
+    would
+        .map(|verdict| (verdict.build.clone(), verdict.pool.clone()))
+        .collect()
 }
 
 proptest! {
@@ -243,7 +353,8 @@ proptest! {
         }
         let counts = &decision.counts;
         prop_assert_eq!(counts.eligible + counts.rejected, counts.candidates);
-        prop_assert_eq!(decision.verdicts.len(), counts.candidates);
+        let pairs: usize = decision.verdicts.iter().map(|verdict| 1 + verdict.also.len()).sum();
+        prop_assert_eq!(pairs, counts.candidates);
         prop_assert_eq!(counts.by_heaviest.values().sum::<usize>(), counts.rejected);
         prop_assert_eq!(decision.chosen.is_some(), counts.eligible > 0);
     }
@@ -256,7 +367,10 @@ fn the_generated_questions_have_answers_of_every_kind() {
     let mut runner = TestRunner::deterministic();
     let (mut chosen, mut several, mut tokens) = (0, 0, BTreeSet::new());
     for _ in 0..150 {
-        let (sketch, request) = (sketch().prop_map(with_flavors), request()).new_tree(&mut runner).unwrap().current();
+        let (sketch, request) = (sketch().prop_map(with_flavors), request())
+            .new_tree(&mut runner)
+            .unwrap()
+            .current();
         let decision = decide(&load(&sketch), &request);
         chosen += usize::from(decision.chosen.is_some());
         several += usize::from(decision.counts.eligible > 1);
@@ -265,10 +379,26 @@ fn the_generated_questions_have_answers_of_every_kind() {
     assert!(chosen > 15, "{chosen} of 150 have a choice");
     assert!(several > 8, "{several} of 150 have several candidates");
     for token in [
-        "OtherVendor", "ProductUnknown", "ProductNotServed", "ExplicitNo", "NumberFormat", "Quantization", "NotListed",
-        "VersionOutsideRow", "CpuArchitecture", "AcceleratorNotAsked", "LevelTooLow", "ContextTooLong", "TooFewNodes",
-        "TooFewDevices", "Divisibility", "TooLittleMemory",
+        "OtherVendor",
+        "ProductUnknown",
+        "ProductNotServed",
+        "ExplicitNo",
+        "NumberFormat",
+        "Quantization",
+        "NotListed",
+        "VersionOutsideRow",
+        "CpuArchitecture",
+        "AcceleratorNotAsked",
+        "LevelTooLow",
+        "ContextTooLong",
+        "TooFewNodes",
+        "TooFewDevices",
+        "Divisibility",
+        "TooLittleMemory",
     ] {
-        assert!(tokens.contains(token), "no generated question meets {token}: {tokens:?}");
+        assert!(
+            tokens.contains(token),
+            "no generated question meets {token}: {tokens:?}"
+        );
     }
 }

@@ -41,17 +41,17 @@ fn every_recorded_node_is_recognised_as_its_answer_says() {
 
 /// One block for each pool, with everything that a decision looks at.
 fn describe(cluster: &Cluster) -> String {
-    let mut text = String::new();
+    let mut text: Vec<String> = Vec::new();
     for pool in &cluster.pools {
         let product = pool.product.as_deref().unwrap_or("unknown product");
         let vendor = pool.vendor.as_deref().unwrap_or("unknown vendor");
-        text.push_str(&format!("{}: {vendor}, {product}", pool.id));
+        text.push(format!("{}: {vendor}, {product}", pool.id));
         if let Some(raw) = &pool.raw {
-            text.push_str(&format!(", seen as {raw:?}"));
+            text.push(format!(", seen as {raw:?}"));
         }
-        text.push('\n');
+        text.push("\n".to_owned());
         if let Some(evidence) = &pool.evidence {
-            text.push_str(&format!(
+            text.push(format!(
                 "  by {:?} {}={}\n",
                 evidence.source, evidence.key, evidence.value
             ));
@@ -61,13 +61,13 @@ fn describe(cluster: &Cluster) -> String {
             .iter()
             .map(|node| format!("{} x{}", node.name, node.devices))
             .collect();
-        text.push_str(&format!("  {} on {}\n", pool.offer.describe(), nodes.join(", ")));
+        text.push(format!("  {} on {}\n", pool.offer.describe(), nodes.join(", ")));
         let memory = match (pool.memory.bytes, &pool.memory.source, &pool.memory.missing) {
             (Some(bytes), Some(source), _) => format!("{} MiB by {source}", bytes >> 20),
             (_, _, Some(missing)) => format!("unknown: {missing}"),
             _ => "unknown".to_owned(),
         };
-        text.push_str(&format!("  memory {memory}\n"));
+        text.push(format!("  memory {memory}\n"));
         let driver = pool.host.driver.as_deref().unwrap_or("unknown");
         let stacks: Vec<String> = pool
             .host
@@ -75,21 +75,21 @@ fn describe(cluster: &Cluster) -> String {
             .iter()
             .map(|(name, version)| format!(", {name} {version}"))
             .collect();
-        text.push_str(&format!("  driver {driver}{}\n", stacks.concat()));
+        text.push(format!("  driver {driver}{}\n", stacks.concat()));
         match &pool.standing {
             Standing::Usable => {}
-            Standing::Alternative { to } => text.push_str(&format!("  the same cards as {to}\n")),
-            Standing::Unusable { why, .. } => text.push_str(&format!("  not usable: {why}\n")),
+            Standing::Alternative { to } => text.push(format!("  the same cards as {to}\n")),
+            Standing::Unusable { why, .. } => text.push(format!("  not usable: {why}\n")),
         }
         for label in &pool.affinity {
-            text.push_str(&format!("  held by {} in {}\n", label.key, label.values.join(", ")));
+            text.push(format!("  held by {} in {}\n", label.key, label.values.join(", ")));
         }
         for note in &pool.notes {
-            text.push_str(&format!("  {}: {}\n", note.kind, note.text));
+            text.push(format!("  {}: {}\n", note.kind, note.text));
         }
     }
     for note in &cluster.notes {
-        text.push_str(&format!("{}: {}\n", note.kind, note.text));
+        text.push(format!("{}: {}\n", note.kind, note.text));
     }
-    text
+    text.concat()
 }

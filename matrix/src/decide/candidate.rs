@@ -1,28 +1,27 @@
 //! One candidate: a build on a pool, with everything that speaks against it.
 
-use std::collections::BTreeMap;
-
 use crate::{
     build::{Build, Image},
+    decide::classes::Classes,
     decide::{host, policy, statement},
     fit::{self, Placement, Question},
-    launch::{MemoryRule, ParallelRule, Profile, Toleration},
+    launch::{MemoryRule, ParallelRule},
     matrix::Matrix,
-    observation::Taint,
-    pool::{Offer, Pool, Standing},
+    pool::{Offer, Pool},
     product::{Product, Vendor},
     reason::{Reason, ReasonKind, RowReference},
     request::{Preference, Request, UnknownPolicy},
     support::{Level, Limits, ModelMatch},
     version::EngineVersion,
-    words::Words,
 };
 
-/// A build on a pool of its vendor, or a build without such a pool.
+/// A build on pools of its vendor, or a build without such a pool. Pools that differ in nothing that a decision looks at are
+/// one candidate.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) build: usize,
-    pub(crate) pool: Option<usize>,
+    /// In the order of their ids; empty for a build whose vendor has none.
+    pub(crate) pools: Vec<usize>,
     pub(crate) reasons: Vec<Reason>,
     pub(crate) caveats: Vec<Reason>,
     pub(crate) accepted: Option<Accepted>,
@@ -48,52 +47,31 @@ pub(crate) struct Evaluation<'run> {
     pub(crate) request: &'run Request,
     /// Rows of the model by build.
     pairs: Vec<(usize, usize)>,
-    /// Launch profiles, joined, by name.
-    profiles: BTreeMap<&'run str, Profile>,
 }
 
 impl<'run> Evaluation<'run> {
     pub(crate) fn new(matrix: &'run Matrix, request: &'run Request) -> Self {
         let contents = &matrix.contents;
         let pairs = matrix.index.pairs(&request.facts, contents);
-        let names = contents.launch.keys();
-        let profiles = names
-            .filter_map(|name| Some((name.as_str(), crate::launch::join(&contents.launch, name)?)))
-            .collect();
-        Self {
-            matrix,
-            request,
-            pairs,
-            profiles,
-        }
+        Self { matrix, request, pairs }
     }
 
-    /// All candidates, in the order of builds and pools. Pools that differ in nothing but their names are looked at once.
+    /// All candidates, in the order of builds and of classes of pools.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
+        let classes = Classes::new(self.request);
         let mut candidates = Vec::new();
         for (position, build) in self.matrix.contents.builds.iter().enumerate() {
             let vendors = &self.matrix.index.vendors_of[position];
             let before = candidates.len();
-            for (number, pool) in self.request.pools.iter().enumerate() {
-                if pool.vendor.as_ref().is_some_and(|vendor| vendors.contains(vendor)) {
-                    candidates.push(self.candidate(position, build, number, pool));
+            for pools in vendors.iter().flat_map(|vendor| classes.of(vendor)) {
+                if let Some(pool) = pools.first().and_then(|first| self.request.pools.get(*first)) {
+                    candidates.push(self.candidate(position, build, pools, pool));
                 }
             }
             if candidates.len() == before {
-                let kind = ReasonKind::OtherVendor {
-                    vendors: vendors.clone(),
-                };
-                let reasons = vec![Reason {
-                    kind,
-                    row: build.row.clone(),
-                }];
-                candidates.push(Candidate {
-                    build: position,
-                    pool: None,
-                    reasons,
-                    caveats: Vec::new(),
-                    accepted: None,
-                });
+                let kind = ReasonKind::OtherVendor { vendors: vendors.clone() };
+                let reasons = vec![Reason { kind, row: build.row.clone() }];
+                candidates.push(Candidate { build: position, pools: Vec::new(), reasons, caveats: Vec::new(), accepted: None });
             }
         }
         candidates
@@ -108,7 +86,7 @@ impl<'run> Evaluation<'run> {
             .map(|(_, row)| *row)
     }
 
-    fn candidate(&self, position: usize, build: &'run Build, number: usize, pool: &'run Pool) -> Candidate {
+    fn candidate(&self, position: usize, build: &'run Build, pools: &[usize], pool: &'run Pool) -> Candidate {
         let mut look = Look {
             evaluation: self,
             position,
@@ -130,7 +108,7 @@ impl<'run> Evaluation<'run> {
         let accepted = if reasons.is_empty() { accepted } else { None };
         Candidate {
             build: position,
-            pool: Some(number),
+            pools: pools.to_vec(),
             reasons,
             caveats,
             accepted,
@@ -194,10 +172,7 @@ impl<'run> Look<'run> {
         let statement = statement::look(self, product);
         self.weight_format();
         let limits = statement.as_ref().map(|found| found.limits.clone()).unwrap_or_default();
-        let context = self.context(
-            &limits,
-            statement.as_ref().map_or(&self.build.row, |found| &found.row).clone(),
-        );
+        let context = self.context(&limits, statement.as_ref().map_or(&self.build.row, |found| &found.row));
         let placement = self.placement(product, vendor, &limits, preference.map(|(_, wish)| wish), context);
         let found = statement?;
         Some(Accepted {
@@ -219,157 +194,6 @@ impl<'run> Look<'run> {
         Some((contents.vendors.get(&product.vendor)?, product))
     }
 
-    /// Taints that neither the product's rules nor the deployment tolerate.
-    fn taints(&mut self) {
-        let vendor = self
-            .pool
-            .vendor
-            .as_ref()
-            .and_then(|id| self.evaluation.matrix.contents.vendors.get(id));
-        let own = vendor.into_iter().flat_map(|vendor| &vendor.inject.tolerations);
-        let tolerations: Vec<&Toleration> = own.chain(&self.evaluation.request.demand.tolerations).collect();
-        for taint in &self.pool.taints {
-            if !tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
-                let value = taint
-                    .value
-                    .as_ref()
-                    .map(|value| format!("={value}"))
-                    .unwrap_or_default();
-                let why = format!("the taint {}{value}:{} keeps pods away", taint.key, taint.effect);
-                let fix = Some(format!(
-                    "add a toleration of {} to spec.template.tolerations",
-                    taint.key
-                ));
-                self.against_build(ReasonKind::PoolUnusable { why, fix });
-            }
-        }
-    }
-
-    fn standing(&mut self) {
-        match &self.pool.standing {
-            Standing::Usable => {}
-            Standing::Unusable { why, fix } => {
-                let kind = ReasonKind::PoolUnusable {
-                    why: why.clone(),
-                    fix: fix.clone(),
-                };
-                self.against_build(kind);
-            }
-            Standing::Alternative { to } => {
-                let asked = self
-                    .evaluation
-                    .request
-                    .demand
-                    .accelerators
-                    .iter()
-                    .any(|wish| wish.partition.is_some() && self.meets(wish));
-                if !asked {
-                    let kind = ReasonKind::AlternativeOffer {
-                        to: to.clone(),
-                        offer: self.pool.offer.describe(),
-                    };
-                    self.against_build(kind);
-                }
-            }
-        }
-    }
-
-    /// The first accelerator of the deployment that this pool is.
-    fn preference(&mut self) -> Option<(usize, &'run Preference)> {
-        let wishes = &self.evaluation.request.demand.accelerators;
-        let found = wishes.iter().enumerate().find(|(_, wish)| self.meets(wish));
-        if found.is_none() && !wishes.is_empty() {
-            let product = self
-                .pool
-                .product
-                .clone()
-                .or_else(|| self.pool.raw.clone())
-                .unwrap_or_else(|| self.pool.id.clone());
-            let asked = wishes.iter().map(describe_wish).collect();
-            self.against_build(ReasonKind::AcceleratorNotAsked { product, asked });
-        }
-        found
-    }
-
-    fn meets(&self, wish: &Preference) -> bool {
-        let vendor = wish
-            .vendor
-            .as_ref()
-            .is_none_or(|vendor| self.pool.vendor.as_ref() == Some(vendor));
-        let product = wish.product.as_ref().is_none_or(|word| self.means(word));
-        let partition = wish
-            .partition
-            .as_ref()
-            .is_none_or(|word| offers_partition(&self.pool.offer, word));
-        vendor && product && partition
-    }
-
-    fn means(&self, word: &str) -> bool {
-        let contents = &self.evaluation.matrix.contents;
-        let Some(product) = self.pool.product.as_ref().and_then(|id| contents.products.get(id)) else {
-            return false;
-        };
-        let vendor = contents.vendors.get(&product.vendor);
-        product.answers_to(word) || vendor.is_some_and(|vendor| crate::recognise::names::means(vendor, product, word))
-    }
-
-    fn image(&mut self, product: &Product) -> Option<Image> {
-        let build = self.build;
-        if build.images.is_empty() {
-            self.against_build(ReasonKind::NoImage {});
-            return None;
-        }
-        let Some(images) = images_for(build, product) else {
-            let serves = build.images.keys().cloned().collect();
-            self.against_build(ReasonKind::ProductNotServed {
-                product: product.id.clone(),
-                serves,
-            });
-            return None;
-        };
-        let image = self.image_for_architecture(images)?;
-        if !self.evaluation.request.policy.pull.contains(&image.pull) {
-            self.against_build(ReasonKind::PullNotAllowed {
-                pull: image.pull.word().to_owned(),
-            });
-        }
-        Some(image.clone())
-    }
-
-    fn image_for_architecture(&mut self, images: &'run [Image]) -> Option<&'run Image> {
-        let Some(node) = self.pool.architecture.clone() else {
-            let row = self.build.row.clone();
-            self.caveat(ReasonKind::CpuArchitectureUnknown { of: "node".to_owned() }, &row);
-            return images.first();
-        };
-        let stated = images
-            .iter()
-            .find(|image| matches!(&image.architectures, Words::These(list) if list.contains(&node)));
-        if stated.is_some() {
-            return stated;
-        }
-        let open = images
-            .iter()
-            .find(|image| matches!(image.architectures, Words::Any | Words::Unset));
-        match open {
-            Some(image) => {
-                if image.architectures.is_unset() {
-                    let row = self.build.row.clone();
-                    self.caveat(ReasonKind::CpuArchitectureUnknown { of: "image".to_owned() }, &row);
-                }
-                Some(image)
-            }
-            None => {
-                let image = images
-                    .iter()
-                    .flat_map(|image| image.architectures.list().to_vec())
-                    .collect();
-                self.against_build(ReasonKind::CpuArchitecture { node, image });
-                images.first()
-            }
-        }
-    }
-
     fn weight_format(&mut self) {
         let format = crate::index::format_word(self.evaluation.request.facts.format);
         if self.build.loads.is_unset() || format == "unknown" || self.build.loads.holds(format) {
@@ -383,7 +207,7 @@ impl<'run> Look<'run> {
     }
 
     /// The context to serve: what is asked for, else the model's own, cut at what the row allows.
-    fn context(&mut self, limits: &Limits, row: RowReference) -> Option<u64> {
+    fn context(&mut self, limits: &Limits, row: &RowReference) -> Option<u64> {
         let own = self.evaluation.request.facts.context_length;
         let Some(asked) = self.evaluation.request.demand.context else {
             return match (own, limits.max_context) {
@@ -400,7 +224,7 @@ impl<'run> Look<'run> {
                     limit,
                     of: "row".to_owned(),
                 },
-                &row,
+                row,
             );
         }
         if let Some(limit) = own
@@ -427,7 +251,7 @@ impl<'run> Look<'run> {
             .build
             .launch
             .as_deref()
-            .and_then(|name| self.evaluation.profiles.get(name));
+            .and_then(|name| self.evaluation.matrix.index.profiles.get(name));
         let request = self.evaluation.request;
         let resource = self.pool.resource();
         let rule = resource.and_then(|name| {
@@ -494,44 +318,3 @@ const DEFAULT_PARALLEL: ParallelRule = ParallelRule {
     layers: false,
     nodes: true,
 };
-
-/// Images for a product: by its id, variant, groups, then vendor.
-pub(crate) fn images_for<'build>(build: &'build Build, product: &Product) -> Option<&'build [Image]> {
-    let words = [Some(&product.id), product.variant.as_ref()];
-    let words = words
-        .into_iter()
-        .flatten()
-        .chain(&product.groups)
-        .chain(std::iter::once(&product.vendor));
-    words
-        .filter_map(|word| build.images.get(word))
-        .map(Vec::as_slice)
-        .find(|images| !images.is_empty())
-}
-
-/// An empty key tolerates every taint, as Kubernetes has it.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let key = toleration.key.is_empty() || toleration.key == taint.key;
-    let value = toleration.value.is_none() || toleration.value == taint.value;
-    let effect = toleration.effect.as_ref().is_none_or(|effect| *effect == taint.effect);
-    key && value && effect
-}
-
-fn offers_partition(offer: &Offer, word: &str) -> bool {
-    let same = |profile: &Option<String>| {
-        profile
-            .as_deref()
-            .is_some_and(|profile| profile == word || profile.strip_prefix("mig-") == Some(word))
-    };
-    match offer {
-        Offer::Partition { profile, resource } => same(profile) || resource == word,
-        Offer::Claim { profile, .. } => same(profile),
-        Offer::Share { by, resource, .. } => word == "shared" || word == by || resource == word,
-        Offer::Whole { .. } | Offer::Node | Offer::Nothing => false,
-    }
-}
-
-fn describe_wish(wish: &Preference) -> String {
-    let words = [wish.product.as_ref().or(wish.vendor.as_ref()), wish.partition.as_ref()];
-    words.into_iter().flatten().cloned().collect::<Vec<_>>().join(" ")
-}

@@ -5,7 +5,7 @@ use model_facts::ModelFacts;
 use crate::{
     build::Channel,
     decide::candidate::Look,
-    index::{describe_range, in_bounds},
+    index::{describe_range, in_bounds, row_reaches},
     product::Product,
     reason::{ReasonKind, RowReference},
     support::{Level, Limits, ModelMatch, SupportRow},
@@ -237,7 +237,7 @@ fn other_versions<'run>(look: &Look<'run>, product: &Product, labels: &Labels) -
     rows.into_iter().find(|row| {
         row.level.level().is_some()
             && row.models.closeness() != ModelMatch::EngineList
-            && matrix.index.row_reaches(row, look.build)
+            && row_reaches(row, look.build)
             && speaks_of_product(row, product)
             && labels.meet(&row.quantizations)
     })

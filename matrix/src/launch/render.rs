@@ -40,7 +40,7 @@ pub fn launch(matrix: &Matrix, choice: &Choice, input: &LaunchInput) -> LaunchPl
     };
     let values = template::Values::new(choice, input, &profile);
     start(&mut plan, &profile, matrix, choice, input);
-    for vendor in vendor.into_iter() {
+    if let Some(vendor) = vendor {
         devices::hand_over(&mut plan, vendor, choice, input);
     }
     memory_request(&mut plan, choice, input);
@@ -188,8 +188,8 @@ fn in_range(range: Option<&VersionRange>, version: Option<&String>, scheme: Vers
 
 /// On plain nodes the model lives in the pod's own memory, so the scheduler has to know about it.
 fn memory_request(plan: &mut LaunchPlan, choice: &Choice, input: &LaunchInput) {
-    let plain = input.pool.as_ref().is_some_and(|pool| pool.offer == Offer::Node);
-    if let (true, Fit::Fits(arithmetic)) = (plain, &choice.fit) {
+    let on_node = input.pool.as_ref().is_some_and(|pool| pool.offer == Offer::Node);
+    if let (true, Fit::Fits(arithmetic)) = (on_node, &choice.fit) {
         plan.memory_request_bytes = Some(arithmetic.needed);
     }
 }

@@ -106,10 +106,8 @@ fn same(left: &Words, right: &Words) -> bool {
 /// Whether one set holds all of another.
 fn covers(outer: &Words, inner: &Words) -> bool {
     match (outer, inner) {
-        (Words::Unset | Words::Any, _) => true,
-        (_, Words::Unset | Words::Any) => false,
-        (Words::None, other) => *other == Words::None,
-        (Words::These(_), Words::None) => false,
+        (Words::Unset | Words::Any, _) | (Words::None, Words::None) => true,
+        (Words::None, _) | (Words::These(_), Words::Unset | Words::Any | Words::None) => false,
         (Words::These(outer), Words::These(inner)) => inner.iter().all(|word| outer.contains(word)),
     }
 }

@@ -52,16 +52,15 @@ fn canonical_quantizations(words: &Words, node: &Node, reader: &mut Reader<'_>) 
     };
     let mut labels = Vec::new();
     for word in list {
-        match canonical_label(word) {
-            Some(label) => labels.push(label.to_owned()),
-            None => {
-                let hint = nearest(word, LABELS).map_or_else(
-                    || format!("known: {}", LABELS.join(", ")),
-                    |near| format!("did you mean `{near}`? Known: {}", LABELS.join(", ")),
-                );
-                let place = node.find_text(word).unwrap_or(node.place);
-                reader.push(DecodeError::at(place, format!("`{word}` is no quantization")).with_hint(hint));
-            }
+        if let Some(label) = canonical_label(word) {
+            labels.push(label.to_owned())
+        } else {
+            let hint = nearest(word, LABELS).map_or_else(
+                || format!("known: {}", LABELS.join(", ")),
+                |near| format!("did you mean `{near}`? Known: {}", LABELS.join(", ")),
+            );
+            let place = node.find_text(word).unwrap_or(node.place);
+            reader.push(DecodeError::at(place, format!("`{word}` is no quantization")).with_hint(hint));
         }
     }
     Words::These(labels)

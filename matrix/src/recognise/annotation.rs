@@ -9,7 +9,7 @@ use crate::{
     recognise::names,
 };
 
-/// A device that HAMi registered.
+/// A device that `HAMi` registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
     pub(super) kind: String,
@@ -48,7 +48,7 @@ pub(super) fn read(vendor: &Vendor, node: &NodeObservation) -> Annotations {
 }
 
 fn hami(rule: &AnnotationRule, key: &str, middle: &str, value: &str, node: &NodeObservation, read: &mut Annotations) {
-    let note = |kind: &str, text: String| Note {
+    let remark = |kind: &str, text: String| Note {
         kind: kind.to_owned(),
         nodes: vec![node.name.clone()],
         text,
@@ -60,14 +60,14 @@ fn hami(rule: &AnnotationRule, key: &str, middle: &str, value: &str, node: &Node
             "the registration {key} is stale: its handshake says {}",
             state.map_or("", String::as_str)
         );
-        read.notes.push(note("stale-registration", text));
+        read.notes.push(remark("stale-registration", text));
         return;
     }
     match devices(value) {
         Some(found) => read
             .registered
             .extend(found.into_iter().map(|device| (key.to_owned(), device))),
-        None => read.notes.push(note(
+        None => read.notes.push(remark(
             "unreadable-registration",
             format!("the registration {key} cannot be read"),
         )),

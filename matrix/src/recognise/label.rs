@@ -31,18 +31,16 @@ pub(super) fn products(matrix: &Matrix, vendor: &Vendor, node: &NodeObservation)
 }
 
 fn by_rule(matrix: &Matrix, vendor: &Vendor, rule: &ProductLabel, node: &NodeObservation) -> Vec<Named> {
-    let values: Vec<(&String, String, bool)> = match rule.key.split_once('*') {
-        None => node
-            .labels
+    let values: Vec<(&String, String, bool)> = if rule.key.split_once('*').is_none() {
+        node.labels
             .get_key_value(&rule.key)
             .map(|(key, value)| (key, value.clone(), true))
             .into_iter()
-            .collect(),
-        Some(_) => {
-            let keys = node.labels.keys();
-            keys.filter_map(|key| names::capture(&rule.key, key).map(|middle| (key, middle.to_owned(), false)))
-                .collect()
-        }
+            .collect()
+    } else {
+        let keys = node.labels.keys();
+        keys.filter_map(|key| names::capture(&rule.key, key).map(|middle| (key, middle.to_owned(), false)))
+            .collect()
     };
     values
         .into_iter()

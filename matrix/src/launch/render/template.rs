@@ -89,7 +89,11 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
 
 /// The GGUF file to load: the only one, or the first part of a split one.
 fn model_file(input: &LaunchInput) -> String {
-    let mut files: Vec<&String> = input.files.iter().filter(|name| name.ends_with(".gguf")).collect();
+    let mut files: Vec<&String> = input
+        .files
+        .iter()
+        .filter(|name| name.to_lowercase().ends_with(".gguf"))
+        .collect();
     files.sort();
     let first_part = files.iter().find(|name| name.contains("-00001-of-"));
     let weights = files
