@@ -6,6 +6,7 @@ use artifact::{BuildError, Digest, ReadError};
 use model_facts::{FactsError, GgufError, SafetensorsError};
 
 use crate::selection::{PatternError, SelectionError};
+use crate::signing::KeyError;
 use crate::sources::{AddressError, SettingsError, SourceError};
 
 /// Packing, pushing, pulling or verifying failed.
@@ -102,6 +103,9 @@ pub enum PackError {
         /// Found.
         found: Digest,
     },
+    /// A key cannot be used.
+    #[error("the key cannot be used")]
+    Key(#[from] KeyError),
     /// A local file cannot be read or written.
     #[error("cannot {step} {}", path.display())]
     File {
@@ -139,6 +143,7 @@ impl PackError {
             Self::Build(error) => error.hint().map(str::to_owned),
             Self::Reference(error) => error.hint(),
             Self::Registry(error) => error.hint(),
+            Self::Key(error) => Some(error.hint().to_owned()),
             Self::Read { source, .. } => source.hint().map(str::to_owned),
             _ => None,
         }

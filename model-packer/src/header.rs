@@ -4,6 +4,7 @@ use model_facts::{GgufError, GgufHeader, HEADER_LIMIT, SafetensorsError, Safeten
 
 use crate::error::PackError;
 use crate::sources::FileReader;
+use crate::text::has_extension;
 
 /// The first read; nearly all safetensors headers end in it.
 const FIRST_WINDOW: u64 = 128 << 10;
@@ -51,8 +52,7 @@ pub async fn read_header(reader: &FileReader) -> Result<Header, PackError> {
 }
 
 fn parse(path: &str, prefix: &[u8], size: u64) -> Result<Parsed, PackError> {
-    let lower = path.to_ascii_lowercase();
-    if lower.ends_with(".safetensors") {
+    if has_extension(path, "safetensors") {
         return match SafetensorsHeader::parse(prefix, Some(size)) {
             Ok(header) => Ok(Parsed::Done(Header::Safetensors(header.named(path)))),
             Err(SafetensorsError::NeedMore { bytes }) => Ok(Parsed::NeedMore(bytes)),
@@ -62,7 +62,7 @@ fn parse(path: &str, prefix: &[u8], size: u64) -> Result<Parsed, PackError> {
             }),
         };
     }
-    if lower.ends_with(".gguf") {
+    if has_extension(path, "gguf") {
         return match GgufHeader::parse(prefix, Some(size)) {
             Ok(header) => Ok(Parsed::Done(Header::Gguf(header.named(path)))),
             Err(GgufError::NeedMore { bytes }) => Ok(Parsed::NeedMore(bytes)),

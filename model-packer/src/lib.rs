@@ -16,8 +16,10 @@ pub mod pull;
 pub mod push;
 pub mod report;
 pub mod selection;
+pub mod signing;
 pub mod sources;
 pub mod text;
+pub mod variants;
 pub mod versions;
 
 pub use error::PackError;

@@ -61,7 +61,9 @@ fn list_below(front: &str, key: &str) -> Vec<String> {
 
 fn spdx(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
-    if let Some((_, spdx)) = KNOWN.iter().find(|(hub, _)| *hub == lower) { (*spdx).to_owned() } else {
+    if let Some((_, spdx)) = KNOWN.iter().find(|(hub, _)| *hub == lower) {
+        (*spdx).to_owned()
+    } else {
         let fit = |letter: char| {
             if letter.is_ascii_alphanumeric() || letter == '.' {
                 letter

@@ -106,10 +106,10 @@ pub async fn derive_again(gathered: &Gathered, remote: &Remote, lock: &SourceLoc
 /// What the artifact has and the source cannot say: its layout and piece map, and where the lock was resolved.
 fn adopt(prepared: &mut Prepared, model: &PackedModel, lock: &SourceLock) {
     let package = &mut prepared.package;
-    package.pieces = model.pieces.clone();
+    package.pieces.clone_from(&model.pieces);
     if let Some(own) = &mut package.lock {
-        own.endpoint = lock.endpoint.clone();
-        own.revision = lock.revision.clone();
+        own.endpoint.clone_from(&lock.endpoint);
+        own.revision.clone_from(&lock.revision);
     }
     if model.twin.is_some() {
         package.layout = artifact::Layout::Tar;

@@ -23,6 +23,7 @@ const HASH_AT_ONCE: usize = 2;
 
 /// How to pack.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct PackOptions {
     /// How files become layers.
     pub layout: Layout,

@@ -24,6 +24,12 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
+/// Whether a path has this extension, in whatever case: `Model.GGUF` is a GGUF file.
+pub fn has_extension(path: &str, extension: &str) -> bool {
+    path.rsplit_once('.')
+        .is_some_and(|(_, found)| found.eq_ignore_ascii_case(extension))
+}
+
 /// A rate; no time has no rate.
 #[expect(
     clippy::cast_precision_loss,

@@ -1,4 +1,5 @@
 //! From a hub to a registry, and what happens when either of them fails.
+#![allow(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
 
 mod bed;
 
@@ -571,4 +572,71 @@ async fn names_with_special_characters_reach_the_hub_unharmed() {
     }
     let repository = bed.files.path().join(MODEL);
     assert!(repository.join("a%20b.json").exists());
+}
+
+#[tokio::test]
+async fn a_signed_model_is_known_by_its_key_and_by_no_other() {
+    use model_packer::signing::{SigningKey, VerifyingKey, is_signed};
+    let key = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keys").join(name);
+    let bed = Bed::start().await;
+    let signer = std::sync::Arc::new(SigningKey::read(&key("plain.key"), "").unwrap());
+    let settings = PushSettings {
+        signer: Some(signer),
+        ..bed.push_settings("m:v1")
+    };
+    let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
+    let summary = push(&prepared, &settings).await.unwrap();
+    let manifests = bed.registry.count("PUT", "/manifests/");
+    push(&prepared, &settings).await.unwrap();
+    assert_eq!(
+        bed.registry.count("PUT", "/manifests/") - manifests,
+        1,
+        "only the tag: the signature is there"
+    );
+    for (name, signed) in [("cosign.pub", true), ("other.pub", false)] {
+        let public = VerifyingKey::read(&key(name)).unwrap();
+        assert_eq!(
+            is_signed(&bed.client(), &bed.target("m:v1"), &summary.digest, &public)
+                .await
+                .unwrap(),
+            signed,
+            "{name}"
+        );
+    }
+    let tag = format!("sha256-{}.sig", summary.digest.hex());
+    let (_, manifest) = bed.registry.manifest("m", &tag).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let payload = bed
+        .registry
+        .blob("m", manifest["layers"][0]["digest"].as_str().unwrap())
+        .unwrap();
+    let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+    assert_eq!(
+        payload["critical"]["image"]["docker-manifest-digest"],
+        summary.digest.as_str()
+    );
+    assert_eq!(payload["critical"]["type"], "cosign container image signature");
+}
+
+#[tokio::test]
+async fn a_spool_holds_each_file_until_it_is_sent_and_wrong_bytes_are_not_sent_at_all() {
+    let bed = Bed::start().await;
+    let spool = bed.state.path().join("spool");
+    let settings = PushSettings {
+        spool: Some(spool.clone()),
+        ..bed.push_settings("m:v1")
+    };
+    let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
+    bed.hub
+        .push_fault(FaultRule::once(Side::ContentNetwork, SHARD, Fault::WrongByte { at: 5 }));
+    assert!(push(&prepared, &settings).await.is_err());
+    assert_eq!(bed.registry.manifest("m", "v1"), None);
+    let digest = push(&prepared, &settings).await.unwrap().digest;
+    assert_eq!(digest, bed.push(SOURCE, "other:v1").await.unwrap().digest);
+    let left: Vec<_> = std::fs::read_dir(&spool)
+        .unwrap()
+        .map(|item| item.unwrap().file_name())
+        .filter(|name| !name.to_str().unwrap().ends_with(".part"))
+        .collect();
+    assert_eq!(left, Vec::<std::ffi::OsString>::new());
 }

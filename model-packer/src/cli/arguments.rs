@@ -42,6 +42,8 @@ pub(super) enum Command {
     Untag(Untag),
     /// Show what differs between two models: files and tensors.
     Diff(Diff),
+    /// Put variants of a model (precision, quantisation, layout) under one tag for controllers.
+    Index(Index),
     /// Measure what a registry can do, and keep it.
     Doctor(Doctor),
 }
@@ -152,6 +154,12 @@ pub(super) struct Push {
     /// Write source.lock here as well.
     #[arg(long, value_name = "FILE")]
     pub(super) write_lock: Option<PathBuf>,
+    /// Write each file here before it is sent, for registries that cannot take a stream.
+    #[arg(long, value_name = "DIR")]
+    pub(super) spool: Option<PathBuf>,
+    /// Sign with this private key (cosign's, or PKCS#8). The password is read from COSIGN_PASSWORD.
+    #[arg(long, value_name = "FILE")]
+    pub(super) sign: Option<PathBuf>,
     /// Attach provenance (in-toto) and a bill of materials (CycloneDX).
     #[arg(long)]
     pub(super) attest: bool,
@@ -188,6 +196,12 @@ pub(super) struct Verify {
     /// The source, where the artifact does not name one (a local folder).
     #[arg(long)]
     pub(super) source: Option<String>,
+    /// Also demand a signature of this public key.
+    #[arg(long, value_name = "FILE")]
+    pub(super) key: Option<PathBuf>,
+    /// Check the signature only, and ask no hub.
+    #[arg(long, requires = "key")]
+    pub(super) signature_only: bool,
 }
 
 #[derive(Debug, Args)]
@@ -216,6 +230,15 @@ pub(super) struct Diff {
     pub(super) first: String,
     /// The same, or a tag of the same repository.
     pub(super) second: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Index {
+    /// registry[:port]/repository:TAG-index
+    pub(super) target: String,
+    /// The variants: tags or digests of the same repository.
+    #[arg(required = true)]
+    pub(super) variants: Vec<String>,
 }
 
 #[derive(Debug, Args)]

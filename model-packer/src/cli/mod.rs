@@ -41,6 +41,7 @@ pub async fn run(arguments: Arguments) -> ExitCode {
         Command::Tag(command) => registry_commands::tag(command, &arguments.shared).await,
         Command::Untag(command) => registry_commands::untag(command, &arguments.shared).await,
         Command::Diff(command) => registry_commands::diff(command, &arguments.shared).await,
+        Command::Index(command) => registry_commands::index(command, &arguments.shared).await,
         Command::Doctor(command) => registry_commands::doctor(command, &arguments.shared).await,
     };
     match outcome {

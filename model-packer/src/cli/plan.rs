@@ -27,6 +27,8 @@ pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError
                 mount_from: Vec::new(),
                 journal: setup::journal(shared, &reporter),
                 reporter: Arc::clone(&reporter),
+                spool: None,
+                signer: None,
             };
             let prepared = prepare(
                 &gathered,

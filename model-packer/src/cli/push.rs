@@ -30,6 +30,8 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
         mount_from: command.mount_from.clone(),
         journal: setup::journal(shared, &reporter),
         reporter: Arc::clone(&reporter),
+        spool: command.spool.clone(),
+        signer: command.sign.as_deref().map(setup::signing_key).transpose()?,
     };
     // A registry that does not answer should be known before a hub is read.
     settings.client.ping(&settings.target).await?;

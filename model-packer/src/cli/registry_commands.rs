@@ -6,11 +6,12 @@ use registry::Reference;
 use registry::doctor::{Outcome, Report, examine};
 use serde_json::json;
 
-use super::arguments::{Diff, Doctor, Output, Shared, Tag, Untag, Versions};
+use super::arguments::{Diff, Doctor, Index, Output, Shared, Tag, Untag, Versions};
 use super::setup;
 use crate::error::PackError;
 use crate::packed::read_remote;
 use crate::text;
+use crate::variants::{INDEX_SUFFIX, index_of};
 use crate::versions::{Difference, Version, difference, versions};
 
 pub(super) async fn list_versions(command: &Versions, shared: &Shared) -> Result<(), PackError> {
@@ -165,6 +166,32 @@ fn difference_text(found: &Difference) -> String {
         text::bytes(found.new)
     );
     out
+}
+
+pub(super) async fn index(command: &Index, shared: &Shared) -> Result<(), PackError> {
+    let target = setup::reference(&command.target)?;
+    if !target.tag().is_some_and(|tag| tag.ends_with(INDEX_SUFFIX)) || target.digest().is_some() {
+        return Err(PackError::No(format!(
+            "the tag of an index ends in {INDEX_SUFFIX}: readers of models see an index as empty"
+        )));
+    }
+    let client = setup::client(shared, &target)?;
+    let mut models = Vec::new();
+    for variant in &command.variants {
+        let reference = if variant.starts_with("sha256:") {
+            target.with_digest(variant)?
+        } else {
+            target.with_tag(variant)?
+        };
+        let size = client.get_manifest(&reference).await?.bytes.len() as u64;
+        models.push((read_remote(&client, &reference).await?, size));
+    }
+    let document = index_of(&models)?;
+    client
+        .put_manifest(&target, &document.media_type, &document.bytes)
+        .await?;
+    setup::print(&pinned(&target, document.digest.as_str())?.to_string());
+    Ok(())
 }
 
 pub(super) async fn doctor(command: &Doctor, shared: &Shared) -> Result<(), PackError> {

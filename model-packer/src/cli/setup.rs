@@ -14,6 +14,7 @@ use crate::journal::Journal;
 use crate::prepare::PackOptions;
 use crate::report::{Bars, JsonLines, Lines, Reporter, Silence};
 use crate::selection::{Format, Patterns, Wishes};
+use crate::signing::SigningKey;
 use crate::sources::{HubSettings, SourceAddress, connect};
 
 /// A variable of the environment.
@@ -184,6 +185,12 @@ pub(super) fn read(file: &Path) -> Result<Vec<u8>, PackError> {
         path: file.to_owned(),
         source,
     })
+}
+
+/// The password comes from the variable that cosign reads it from, never from an argument.
+pub(super) fn signing_key(file: &Path) -> Result<Arc<SigningKey>, PackError> {
+    let password = variable("COSIGN_PASSWORD").unwrap_or_default();
+    Ok(Arc::new(SigningKey::read(file, &password)?))
 }
 
 /// Data for whoever reads stdout. A reader that went away wants no more.

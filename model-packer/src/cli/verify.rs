@@ -6,16 +6,23 @@ use super::arguments::{Output, Shared, Verify};
 use super::setup;
 use crate::error::PackError;
 use crate::gather::gather;
-use crate::packed::{derive_again, read_lock, read_remote};
+use crate::packed::{Remote, derive_again, read_lock, read_remote};
 use crate::report::Event;
 use crate::selection::Wishes;
+use crate::signing::{VerifyingKey, is_signed};
 use crate::sources::{SourceAddress, connect};
 use artifact::SourceLock;
+use registry::Client;
 
 pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackError> {
     let reference = setup::reference(&command.reference)?;
     let client = setup::client(shared, &reference)?;
     let remote = read_remote(&client, &reference).await?;
+    check_signature(command, shared, &client, &remote).await?;
+    if command.signature_only {
+        setup::print(&remote.reference.to_string());
+        return Ok(());
+    }
     let lock = read_lock(&client, &remote).await?;
     let lock = lock.ok_or_else(|| {
         PackError::No(format!(
@@ -55,6 +62,20 @@ pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackErr
         "{} is not what {address} gives: {}",
         remote.reference,
         differences.join("; ")
+    )))
+}
+
+async fn check_signature(command: &Verify, shared: &Shared, client: &Client, remote: &Remote) -> Result<(), PackError> {
+    let Some(file) = &command.key else { return Ok(()) };
+    let key = VerifyingKey::read(file)?;
+    if is_signed(client, &remote.reference, &remote.model.digest, &key).await? {
+        setup::say(shared, &format!("signed with the private half of {}", file.display()));
+        return Ok(());
+    }
+    Err(PackError::No(format!(
+        "{} has no signature of {}",
+        remote.reference,
+        file.display()
     )))
 }
 

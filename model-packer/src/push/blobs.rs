@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use artifact::{Built, Digest, SOURCE_LOCK_PATH};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
-use registry::{BlobSource, PushEvent, PushObserver, PushOptions, Pushed};
+use registry::{BlobSource, FileSource, PushEvent, PushObserver, PushOptions, Pushed};
 
 use super::PushSettings;
+use super::spool::Spooled;
 use crate::content::HashedFile;
 use crate::error::PackError;
 use crate::journal::Resume;
@@ -121,9 +122,11 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
         .journal
         .as_ref()
         .and_then(|journal| journal.resume(&settings.target, &blob.digest));
-    let (source, hashed): (Box<dyn BlobSource>, Option<HashedFile>) = match &blob.content {
-        LayerContent::Memory(bytes) => (Box::new(bytes.clone()), None),
-        LayerContent::Stream(file) => {
+    let spooled = spool(blob, settings).await?;
+    let (source, hashed): (Box<dyn BlobSource>, Option<HashedFile>) = match (&blob.content, &spooled) {
+        (LayerContent::Memory(bytes), _) => (Box::new(bytes.clone()), None),
+        (LayerContent::Stream(_), Some(spooled)) => (Box::new(FileSource(spooled.path.clone())), None),
+        (LayerContent::Stream(file), None) => {
             if let Some(resume) = &resume {
                 file.restore(&resume.checkpoint);
             }
@@ -149,6 +152,9 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
         .push_blob(&settings.target, blob.digest.as_str(), blob.size, &source, &options)
         .await;
     let pushed = pushed.inspect_err(|error| forget_if_wrong(blob, settings, error))?;
+    if let Some(spooled) = spooled {
+        spooled.remove().await;
+    }
     if let Some(journal) = &settings.journal {
         journal.forget(&settings.target, &blob.digest);
     }
@@ -159,6 +165,13 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
     };
     finished(settings, blob, arrival.clone());
     Ok((blob.size, arrival))
+}
+
+async fn spool(blob: &Blob, settings: &PushSettings) -> Result<Option<Spooled>, PackError> {
+    match (&blob.content, &settings.spool) {
+        (LayerContent::Stream(file), Some(folder)) => Spooled::fetch(file, &blob.digest, folder).await.map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// Wrong bytes are withdrawn at the registry, so there is nothing to go on from.

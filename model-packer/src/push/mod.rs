@@ -3,8 +3,10 @@
 mod attachments;
 mod blobs;
 mod pieces;
+mod spool;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use artifact::{Built, Descriptor, Digest, Document, build_manifest, media_type};
@@ -15,6 +17,7 @@ use crate::error::PackError;
 use crate::journal::Journal;
 use crate::prepare::Prepared;
 use crate::report::{Arrival, Event, Reporter};
+use crate::signing::{self, SigningKey};
 pub use attachments::Attachment;
 
 /// How to push.
@@ -32,6 +35,10 @@ pub struct PushSettings {
     pub journal: Option<Arc<Journal>>,
     /// Who is told.
     pub reporter: Reporter,
+    /// Folder for files on their way, for registries that cannot take a stream.
+    pub spool: Option<PathBuf>,
+    /// Who signs, before the tag is there.
+    pub signer: Option<Arc<SigningKey>>,
 }
 
 /// Makes what is attached to a manifest, once its digest is known.
@@ -145,6 +152,9 @@ pub async fn push_with(
 
     let before = tagged_digest(settings).await?;
     attachments::put(&attachments, &built, settings).await?;
+    if let Some(key) = &settings.signer {
+        signing::sign(&settings.client, &settings.target, &subject_of(&built), key).await?;
+    }
     put_manifests(&built, settings).await?;
     if let Some(journal) = &settings.journal {
         journal.remember(&settings.target, layers.iter().map(|blob| (&blob.digest, blob.size)))?;
@@ -159,9 +169,9 @@ pub async fn push_with(
         unchanged: before.is_some_and(|digest| digest == built.manifest_digest.as_str()),
         digest: built.manifest_digest,
     };
-    arrivals
-        .iter()
-        .for_each(|(size, arrival)| summary.count(*size, arrival));
+    for (size, arrival) in &arrivals {
+        summary.count(*size, arrival);
+    }
     Ok(summary)
 }
 

@@ -37,12 +37,12 @@ async fn file_of(layer: &Layer, pieced: &Pieced, settings: &PushSettings) -> Res
         Some(digests) => digests,
         None => read_back(layer, pieced, settings).await?,
     };
-    let pieces = FilePieces::of_pieces(path, pieced.digest.clone(), pieced.recorder.sizes(), &digests);
-    let pieces = pieces.ok_or_else(|| PackError::Internal(format!("the pieces of {} do not fit", layer.path)))?;
+    let made = FilePieces::of_pieces(path, pieced.digest.clone(), pieced.recorder.sizes(), &digests);
+    let made = made.ok_or_else(|| PackError::Internal(format!("the pieces of {} do not fit", layer.path)))?;
     if let Some(journal) = &settings.journal {
-        journal.keep_pieces(&pieces)?;
+        journal.keep_pieces(&made)?;
     }
-    Ok(pieces)
+    Ok(made)
 }
 
 fn fits(known: &FilePieces, pieced: &Pieced) -> bool {

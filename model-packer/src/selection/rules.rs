@@ -4,6 +4,7 @@ use artifact::FileKind;
 
 use super::weights::is_weight;
 use super::{Draft, Texts, is_reserved};
+use crate::text::has_extension;
 
 /// Root files up to this size go in unless something speaks against them: a list of good names is never complete.
 const OPEN_LIMIT: u64 = 1 << 20;
@@ -175,7 +176,7 @@ fn warn_of_gaps(draft: &mut Draft<'_>, texts: &Texts) {
     let inside = draft
         .taken
         .keys()
-        .any(|path| path.ends_with(".gguf") || path.ends_with(".tiktoken") || *path == "model_index.json");
+        .any(|path| has_extension(path, "gguf") || has_extension(path, "tiktoken") || *path == "model_index.json");
     let adapter = draft.taken.contains_key("adapter_config.json");
     if draft.has_weights() && !inside && !adapter && !tokenizers.iter().any(|name| draft.taken.contains_key(name)) {
         draft.warnings.push("no tokenizer was found".into());
@@ -183,7 +184,7 @@ fn warn_of_gaps(draft: &mut Draft<'_>, texts: &Texts) {
 }
 
 fn is_code(path: &str) -> bool {
-    path.ends_with(".py")
+    has_extension(path, "py")
 }
 
 fn always(path: &str) -> Option<FileKind> {
@@ -192,15 +193,14 @@ fn always(path: &str) -> Option<FileKind> {
     if in_root && documents.iter().any(|name| path.starts_with(name)) {
         return Some(FileKind::Doc);
     }
-    let matched = (in_root && ALWAYS_NAMES.contains(&path))
-        || (in_root
-            && ["tokenizer.model", "vocab.", "sentencepiece"]
-                .iter()
-                .any(|prefix| path.starts_with(prefix)))
-        || (in_root && path.ends_with(".tiktoken"))
-        || (in_root && (path.ends_with("processor_config.json") || path.starts_with("quant_model_description")))
-        || path.ends_with(".index.json")
-        || path.starts_with("additional_chat_templates/");
+    let named = ALWAYS_NAMES.contains(&path)
+        || ["tokenizer.model", "vocab.", "sentencepiece", "quant_model_description"]
+            .iter()
+            .any(|prefix| path.starts_with(prefix))
+        || path.ends_with("processor_config.json")
+        || has_extension(path, "tiktoken");
+    let anywhere = path.ends_with(".index.json") || path.starts_with("additional_chat_templates/");
+    let matched = (in_root && named) || anywhere;
     matched.then_some(FileKind::WeightConfig)
 }
 

@@ -203,7 +203,7 @@ pub(crate) fn is_weight(path: &str) -> bool {
     Format::ALL
         .iter()
         .any(|format| path.to_ascii_lowercase().ends_with(format.suffix()))
-        || path.ends_with(".pth")
+        || crate::text::has_extension(path, "pth")
 }
 
 fn choose_in(draft: &mut Draft<'_>, texts: &Texts, folder: &str, format: Format) -> Result<(), SelectionError> {
@@ -292,7 +292,7 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
         .map(|file| file.path.as_str())
         .collect();
     let files = drop_consolidated(draft, files, format);
-    let files = choose_variant(draft, files, format);
+    let files = choose_variant(draft, &files, format);
     check_numbering(&files)?;
     if files.len() > 1 && files.iter().all(|path| Shard::of(path).is_none()) {
         draft.warnings.push(format!(
@@ -317,7 +317,7 @@ fn drop_consolidated<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>, format: For
 }
 
 /// `model.safetensors` and `model.fp16.safetensors`: the same tensors twice.
-fn choose_variant<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>, format: Format) -> Vec<&'a str> {
+fn choose_variant<'a>(draft: &mut Draft<'a>, files: &[&'a str], format: Format) -> Vec<&'a str> {
     let plain = |path: &str| variant_of(path, format).map(|(base, _)| base);
     let wanted = draft.wishes.variant.clone();
     let keep = |path: &&str| {

@@ -26,7 +26,7 @@ pub enum SourceError {
         window: Duration,
     },
     /// The hub answered with an error.
-    #[error("{what}: the hub answered {status}{}", detail(.message))]
+    #[error("{what}: the hub answered {status}{}", detail(.message.as_ref()))]
     Status {
         /// What was asked for.
         what: String,
@@ -38,7 +38,7 @@ pub enum SourceError {
         wait: Option<Duration>,
     },
     /// No such repository, or none that this caller may see.
-    #[error("{id}: no such repository at {endpoint}, or this caller may not see it{}", detail(.message))]
+    #[error("{id}: no such repository at {endpoint}, or this caller may not see it{}", detail(.message.as_ref()))]
     RepositoryNotFound {
         /// Repository.
         id: String,
@@ -66,7 +66,7 @@ pub enum SourceError {
         path: String,
     },
     /// Terms have to be accepted first, or the token may not read it.
-    #[error("{id} is gated{}", detail(.message))]
+    #[error("{id} is gated{}", detail(.message.as_ref()))]
     Gated {
         /// Repository.
         id: String,
@@ -76,7 +76,7 @@ pub enum SourceError {
         token_from: Option<String>,
     },
     /// The hub has closed it.
-    #[error("{id} is disabled by the hub{}", detail(.message))]
+    #[error("{id} is disabled by the hub{}", detail(.message.as_ref()))]
     Disabled {
         /// Repository.
         id: String,
@@ -84,7 +84,7 @@ pub enum SourceError {
         message: Option<String>,
     },
     /// The token is wrong or expired.
-    #[error("the hub refuses the token{}", detail(.message))]
+    #[error("the hub refuses the token{}", detail(.message.as_ref()))]
     TokenRefused {
         /// What the hub says.
         message: Option<String>,
@@ -155,11 +155,8 @@ pub enum SourceError {
     Setup(String),
 }
 
-fn detail(message: &Option<String>) -> String {
-    message
-        .as_ref()
-        .map(|message| format!(": {message}"))
-        .unwrap_or_default()
+fn detail(message: Option<&String>) -> String {
+    message.map(|message| format!(": {message}")).unwrap_or_default()
 }
 
 impl SourceError {

@@ -1,5 +1,9 @@
 //! A hub, a registry and a state folder for one test.
-#![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its own part of it, and a bed that does not stand is a failed test"
+)]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -144,6 +148,8 @@ impl Bed {
             mount_from: Vec::new(),
             journal: Some(Arc::new(Journal::open(self.state.path()).unwrap())),
             reporter: self.told.clone(),
+            spool: None,
+            signer: None,
         }
     }
 
