@@ -37,11 +37,11 @@ pub fn shorten(digest: &str) -> &str {
 
 /// The key that carries the line of a row.
 const LINE: &str = "@line";
-/// The shape of the text; a change of the shape is a new word.
-const FORMAT: &str = "plimsoll-matrix/1";
+/// The first line, a JSON string: the shape of the text. A change of the shape is a new word.
+const FORMAT: &str = "\"plimsoll-matrix/1\"";
 
 pub(crate) fn freeze(parsed: &[Parsed]) -> Revision {
-    let mut text = format!("{}\n", Value::from(FORMAT));
+    let mut text = format!("{FORMAT}\n");
     for source in parsed {
         let mut entry = Map::new();
         entry.insert("path".to_owned(), Value::from(source.document.path.clone()));
@@ -106,7 +106,7 @@ pub(crate) fn thaw(text: &str) -> Result<Vec<Parsed>, LoadError> {
     let mut lines = text.lines().enumerate();
     match lines.next() {
         Some((_, first)) if first == FORMAT => {}
-        _ => return Err(fault(0, format!("the text does not start with \"{FORMAT}\""))),
+        _ => return Err(fault(0, format!("the text does not start with {FORMAT}"))),
     }
     let mut parsed = Vec::new();
     for (number, line) in lines {
