@@ -282,7 +282,12 @@ fn eligible(decision: &Decision) -> BTreeSet<(String, String)> {
         .iter()
         .filter(|verdict| verdict.outcome != Outcome::Rejected);
     would
-        .map(|verdict| (verdict.build.clone(), verdict.pool.clone()))
+        .flat_map(|verdict| {
+            let pools = verdict.pool.iter().chain(&verdict.also);
+            pools
+                .map(|pool| (verdict.build.clone(), pool.clone()))
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
