@@ -130,7 +130,13 @@ fn pool_of<'run>(request: &'run Request, candidate: &Candidate) -> Option<&'run 
 
 /// The other pools of a candidate.
 fn also(request: &Request, candidate: &Candidate) -> Vec<String> {
-    candidate.pools.iter().skip(1).filter_map(|pool| request.pools.get(*pool)).map(|pool| pool.id.clone()).collect()
+    candidate
+        .pools
+        .iter()
+        .skip(1)
+        .filter_map(|pool| request.pools.get(*pool))
+        .map(|pool| pool.id.clone())
+        .collect()
 }
 
 fn choice(best: &Standing<'_>, request: &Request) -> Choice {
@@ -169,7 +175,11 @@ fn choice(best: &Standing<'_>, request: &Request) -> Choice {
 }
 
 fn count(matrix: &Matrix, request: &Request, candidates: &[Candidate]) -> Counts {
-    let mut counts = Counts { builds: matrix.contents.builds.len(), pools: request.pools.len(), ..Counts::default() };
+    let mut counts = Counts {
+        builds: matrix.contents.builds.len(),
+        pools: request.pools.len(),
+        ..Counts::default()
+    };
     for candidate in candidates {
         let weight = candidate.pools.len().max(1);
         counts.candidates += weight;

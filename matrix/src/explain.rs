@@ -306,7 +306,11 @@ fn group_words(token: &str) -> String {
 fn all(text: &mut String, decision: &Decision) {
     text.push('\n');
     for verdict in &decision.verdicts {
-        let more = if verdict.also.is_empty() { String::new() } else { format!(" +{}", verdict.also.len()) };
+        let more = if verdict.also.is_empty() {
+            String::new()
+        } else {
+            format!(" +{}", verdict.also.len())
+        };
         let pool = format!("{}{more}", verdict.pool.as_deref().unwrap_or("-"));
         let outcome = match verdict.outcome {
             Outcome::Chosen => "chosen",

@@ -200,7 +200,9 @@ impl Index {
 
 fn profiles(contents: &Contents) -> BTreeMap<String, Profile> {
     let names = contents.launch.keys();
-    names.filter_map(|name| Some((name.clone(), crate::launch::join(&contents.launch, name)?))).collect()
+    names
+        .filter_map(|name| Some((name.clone(), crate::launch::join(&contents.launch, name)?)))
+        .collect()
 }
 
 /// Rows in the order of what they say. Rows that say the same are equal in every way that matters.

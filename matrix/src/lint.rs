@@ -172,12 +172,27 @@ impl Linter<'_> {
 
     /// A stack that no vendor of the images knows is never compared with a host.
     fn stacks(&mut self, position: usize, build: &Build) {
-        let vendors = self.index.vendors_of[position].iter().filter_map(|id| self.contents.vendors.get(id));
-        let known: BTreeSet<&str> = vendors.flat_map(|vendor| &vendor.stacks).map(|rule| rule.name.as_str()).collect();
-        let strange: Vec<&str> = build.stack.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        let vendors = self.index.vendors_of[position]
+            .iter()
+            .filter_map(|id| self.contents.vendors.get(id));
+        let known: BTreeSet<&str> = vendors
+            .flat_map(|vendor| &vendor.stacks)
+            .map(|rule| rule.name.as_str())
+            .collect();
+        let strange: Vec<&str> = build
+            .stack
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !known.contains(name))
+            .collect();
         if let Some(name) = strange.first() {
             let message = format!("no vendor of {} has a stack called `{name}`", build.id);
-            self.warn("stack", &build.row, message, "add it to `stacks` of the Products document, or spell it as there");
+            self.warn(
+                "stack",
+                &build.row,
+                message,
+                "add it to `stacks` of the Products document, or spell it as there",
+            );
         }
     }
 

@@ -91,10 +91,9 @@ fn why(old: Option<&Choice>, decision: &matrix::Decision) -> String {
             .as_ref()
             .map_or_else(String::new, |choice| choice.row.to_string());
     };
-    let verdict = decision
-        .verdicts
-        .iter()
-        .find(|verdict| verdict.build == old.build && verdict.pool.as_ref() == Some(&old.pool));
+    let verdict = decision.verdicts.iter().find(|verdict| {
+        verdict.build == old.build && verdict.pool.iter().chain(&verdict.also).any(|pool| *pool == old.pool)
+    });
     match verdict {
         None => format!("{} is no longer in the matrix", old.build),
         Some(verdict) if !verdict.reasons.is_empty() => {

@@ -69,9 +69,20 @@ impl<'run> Evaluation<'run> {
                 }
             }
             if candidates.len() == before {
-                let kind = ReasonKind::OtherVendor { vendors: vendors.clone() };
-                let reasons = vec![Reason { kind, row: build.row.clone() }];
-                candidates.push(Candidate { build: position, pools: Vec::new(), reasons, caveats: Vec::new(), accepted: None });
+                let kind = ReasonKind::OtherVendor {
+                    vendors: vendors.clone(),
+                };
+                let reasons = vec![Reason {
+                    kind,
+                    row: build.row.clone(),
+                }];
+                candidates.push(Candidate {
+                    build: position,
+                    pools: Vec::new(),
+                    reasons,
+                    caveats: Vec::new(),
+                    accepted: None,
+                });
             }
         }
         candidates

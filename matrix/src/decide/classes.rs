@@ -31,7 +31,10 @@ impl<'run> Classes<'run> {
         sorted.sort_by(|left, right| request.pools[*left].id.cmp(&request.pools[*right].id));
         let mut kinds: BTreeMap<Kind<'run>, Vec<usize>> = BTreeMap::new();
         for number in sorted {
-            kinds.entry(kind(&request.pools[number], request)).or_default().push(number);
+            kinds
+                .entry(kind(&request.pools[number], request))
+                .or_default()
+                .push(number);
         }
         let mut by_vendor: BTreeMap<&str, Vec<Vec<usize>>> = BTreeMap::new();
         for (kind, pools) in kinds {
@@ -51,10 +54,19 @@ impl<'run> Classes<'run> {
 fn kind<'run>(pool: &'run Pool, request: &Request) -> Kind<'run> {
     let text = |word: &'run Option<String>| word.as_deref();
     // The name counts where a quarantine names it, and where it is all that a reason can say.
-    let named = request.policy.quarantine.iter().any(|entry| entry.pool.as_ref() == Some(&pool.id));
+    let named = request
+        .policy
+        .quarantine
+        .iter()
+        .any(|entry| entry.pool.as_ref() == Some(&pool.id));
     let nameless = pool.product.is_none() && pool.raw.is_none();
     (
-        [text(&pool.vendor), text(&pool.product), text(&pool.raw), text(&pool.architecture)],
+        [
+            text(&pool.vendor),
+            text(&pool.product),
+            text(&pool.raw),
+            text(&pool.architecture),
+        ],
         &pool.offer,
         &pool.standing,
         (pool.devices_per_node(), pool.nodes.len()),

@@ -237,13 +237,26 @@ impl View<'_> {
     /// there are say that something is wrong on the node.
     fn compare_counts(&self, find: &mut Find, offered: &Offered<'_>) {
         if offered.count < offered.capacity {
-            let text = format!("{} of {} units of {} are allocatable", offered.count, offered.capacity, offered.name);
+            let text = format!(
+                "{} of {} units of {} are allocatable",
+                offered.count, offered.capacity, offered.name
+            );
             find.note("fewer-allocatable", text);
         }
         let Offer::Whole { resource } = &find.offer else { return };
-        let labelled = self.vendor.labels.count.iter().find_map(|key| Some((key, self.node.labels.get(key)?.parse::<u32>().ok()?)));
-        let Some((key, cards)) = labelled.filter(|(_, cards)| *cards > 0 && *cards < offered.count) else { return };
-        let text = format!("{resource} counts {} units and {key} says {cards} cards: the units are shares of them", offered.count);
+        let labelled = self
+            .vendor
+            .labels
+            .count
+            .iter()
+            .find_map(|key| Some((key, self.node.labels.get(key)?.parse::<u32>().ok()?)));
+        let Some((key, cards)) = labelled.filter(|(_, cards)| *cards > 0 && *cards < offered.count) else {
+            return;
+        };
+        let text = format!(
+            "{resource} counts {} units and {key} says {cards} cards: the units are shares of them",
+            offered.count
+        );
         find.offer = Offer::Share {
             resource: resource.clone(),
             by: "time-slicing".to_owned(),
