@@ -2,6 +2,7 @@
 
 mod attributes;
 mod authorise;
+mod authority;
 mod identity;
 mod mount;
 mod mount_table;

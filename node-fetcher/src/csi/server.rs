@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
 use super::DRIVER;
+use super::authority::mended;
 use super::identity::IdentityService;
 use super::node::NodeService;
 use super::protocol::csi::identity_server::IdentityServer;
@@ -65,7 +66,7 @@ pub async fn serve(node: NodeService, sockets: &Sockets, stop: CancellationToken
     };
     let registration = Server::builder()
         .add_service(RegistrationServer::new(announcement))
-        .serve_with_incoming_shutdown(UnixListenerStream::new(registration), stop.clone().cancelled_owned());
+        .serve_with_incoming_shutdown(mended(UnixListenerStream::new(registration)), stop.clone().cancelled_owned());
     let driver = async {
         driver
             .await
