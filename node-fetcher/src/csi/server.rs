@@ -66,7 +66,10 @@ pub async fn serve(node: NodeService, sockets: &Sockets, stop: CancellationToken
     };
     let registration = Server::builder()
         .add_service(RegistrationServer::new(announcement))
-        .serve_with_incoming_shutdown(mended(UnixListenerStream::new(registration)), stop.clone().cancelled_owned());
+        .serve_with_incoming_shutdown(
+            mended(UnixListenerStream::new(registration)),
+            stop.clone().cancelled_owned(),
+        );
     let driver = async {
         driver
             .await

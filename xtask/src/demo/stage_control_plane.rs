@@ -63,7 +63,14 @@ fn apply_recorded_nodes(demo: &Demo) -> anyhow::Result<()> {
     let file = workspace::root().join(RECORDED_NODES);
     let file = file.to_str().context("the path of the repository is not UTF-8")?;
     // A recording has fewer fields than the schema asks of a kubelet.
-    let apply = ["apply", "--server-side", "--force-conflicts", "--validate=false", "--filename", file];
+    let apply = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--validate=false",
+        "--filename",
+        file,
+    ];
     show::run_quietly(&mut demo.bed.kubectl_command(&apply)?)?;
     let status = [&apply[..], &["--subresource", "status"]].concat();
     show::run_quietly(&mut demo.bed.kubectl_command(&status)?)?;
