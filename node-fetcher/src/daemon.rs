@@ -8,7 +8,7 @@ use artifact::Digest;
 use registry::Reference;
 use tokio::sync::{Notify, watch};
 
-use crate::fetch::{FetchError, Fetcher, Progress, Urgency};
+use crate::fetch::{FetchError, Fetcher, Haste, Progress, Urgency};
 use crate::source::Access;
 use crate::store::{Record, Store};
 
@@ -38,6 +38,7 @@ pub struct Task {
     pub reference: Reference,
     /// How far it is.
     pub progress: Arc<Progress>,
+    haste: Haste,
     outcome: watch::Receiver<Outcome>,
     ended: Mutex<Option<Instant>>,
     failures: u32,
@@ -138,6 +139,9 @@ impl Daemon {
         let mut tasks = self.lock();
         let known = tasks.get(digest);
         if let Some(task) = known.filter(|task| task.is_running()) {
+            if urgency == Urgency::Serving {
+                task.haste.hurry();
+            }
             return Arc::clone(task);
         }
         let failures = known
@@ -148,6 +152,7 @@ impl Daemon {
             digest: digest.clone(),
             reference: reference.clone(),
             progress: Arc::default(),
+            haste: Haste::of(urgency),
             outcome,
             ended: Mutex::default(),
             failures,
@@ -155,15 +160,15 @@ impl Daemon {
         tasks.insert(digest.clone(), Arc::clone(&task));
         forget_old_failures(&mut tasks);
         drop(tasks);
-        tokio::spawn(Arc::clone(self).run(Arc::clone(&task), access.clone(), urgency, sender));
+        tokio::spawn(Arc::clone(self).run(Arc::clone(&task), access.clone(), sender));
         task
     }
 
-    async fn run(self: Arc<Self>, task: Arc<Task>, access: Access, urgency: Urgency, sender: watch::Sender<Outcome>) {
+    async fn run(self: Arc<Self>, task: Arc<Task>, access: Access, sender: watch::Sender<Outcome>) {
         self.notify();
         let fetched = self
             .fetcher
-            .fetch(&task.reference, &task.digest, &access, urgency, &task.progress)
+            .fetch(&task.reference, &task.digest, &access, &task.haste, &task.progress)
             .await;
         *task.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let outcome = match fetched {

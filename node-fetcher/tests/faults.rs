@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use artifact::Digest;
-use node_fetcher::fetch::{Progress, Urgency};
+use node_fetcher::fetch::{Haste, Progress, Urgency};
 use node_fetcher::source::{Dragonfly, Source, registry_only};
 use node_fetcher::store::Store;
 use proptest::prelude::*;
@@ -69,7 +69,13 @@ async fn live_through(registry_faults: [Vec<Fault>; 2], peer_faults: [Vec<Fault>
         let fetcher = fetcher(&store, sources);
         let access = FakeRegistry::access();
         let outcome = fetcher
-            .fetch(&reference, &digest, &access, Urgency::Serving, &Progress::default())
+            .fetch(
+                &reference,
+                &digest,
+                &access,
+                &Haste::of(Urgency::Serving),
+                &Progress::default(),
+            )
             .await;
         let view = store.open_view(&digest).unwrap();
         assert_eq!(outcome.is_ok(), view.is_some());
@@ -92,7 +98,7 @@ async fn live_through(registry_faults: [Vec<Fault>; 2], peer_faults: [Vec<Fault>
             &reference,
             &digest,
             &FakeRegistry::access(),
-            Urgency::Serving,
+            &Haste::of(Urgency::Serving),
             &Progress::default(),
         )
         .await;

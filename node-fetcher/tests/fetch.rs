@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use artifact::Digest;
 use crds::node_weights::{FetchReason, SourceKind};
-use node_fetcher::fetch::{FetchError, Fetcher, Limits, Progress, Urgency};
+use node_fetcher::fetch::{FetchError, Fetcher, Haste, Limits, Progress, Urgency};
 use node_fetcher::metrics::Metrics;
 use node_fetcher::source::{Dragonfly, Source, registry_only};
-use node_fetcher::store::{BlobState, Floor, Record, Store};
+use node_fetcher::store::{BlobState, Durability, Floor, Record, Store};
 use registry::Reference;
 use support::{FakeRegistry, Fault, fetcher, noise, open_store, quick_limits};
 
@@ -59,7 +59,13 @@ impl Bed {
     async fn fetch(&self, fetcher: &Arc<Fetcher>, progress: &Progress) -> Result<Record, FetchError> {
         let access = FakeRegistry::access();
         fetcher
-            .fetch(&self.reference, &self.digest, &access, Urgency::Serving, progress)
+            .fetch(
+                &self.reference,
+                &self.digest,
+                &access,
+                &Haste::of(Urgency::Serving),
+                progress,
+            )
             .await
     }
 
@@ -329,7 +335,12 @@ async fn a_peer_gets_the_headers_that_make_it_one_swarm_and_delivers_everything(
 #[tokio::test]
 async fn a_full_disk_is_found_before_the_first_byte() {
     let bed = Bed::new().await;
-    let store = Store::open(&bed.folder.path().join("full"), Floor::Percent(100)).unwrap();
+    let store = Store::open(
+        &bed.folder.path().join("full"),
+        Floor::Percent(100),
+        Durability::PowerCut,
+    )
+    .unwrap();
     let fetcher = Fetcher::new(store, registry_only(), Limits::default(), Arc::new(Metrics::default()));
     let error = bed.fetch(&fetcher, &Progress::default()).await.unwrap_err();
     assert_eq!(error.reason, FetchReason::DiskFull);
@@ -350,7 +361,13 @@ async fn artifacts_that_would_leave_their_folder_are_refused_before_any_blob() {
         let fetcher = fetcher(&bed.store, registry_only());
         let access = FakeRegistry::access();
         let result = fetcher
-            .fetch(&reference, &digest, &access, Urgency::Serving, &Progress::default())
+            .fetch(
+                &reference,
+                &digest,
+                &access,
+                &Haste::of(Urgency::Serving),
+                &Progress::default(),
+            )
             .await;
         assert_eq!(result.unwrap_err().reason, FetchReason::InvalidArtifact, "{name:?}");
     }
@@ -364,9 +381,10 @@ async fn many_who_want_the_same_bytes_fetch_them_once() {
     let fetcher = fetcher(&bed.store, registry_only());
     let access = FakeRegistry::access();
     let (mine, theirs) = (Progress::default(), Progress::default());
+    let ahead = Haste::of(Urgency::Prefetch);
     let (first, second) = tokio::join!(
         bed.fetch(&fetcher, &mine),
-        fetcher.fetch(&other, &other_digest, &access, Urgency::Prefetch, &theirs),
+        fetcher.fetch(&other, &other_digest, &access, &ahead, &theirs),
     );
     first.unwrap();
     second.unwrap();

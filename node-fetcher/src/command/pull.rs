@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use artifact::Digest;
 use clap::Args;
-use node_fetcher::fetch::{FetchError, Fetcher, Limits, Progress, Snapshot, Urgency};
+use node_fetcher::fetch::{FetchError, Fetcher, Haste, Limits, Progress, Snapshot, Urgency};
 use node_fetcher::metrics::Metrics;
-use node_fetcher::place;
+use node_fetcher::place::{self, Sharing};
 use node_fetcher::size::size_text;
 use node_fetcher::source::{Access, AccessPool};
-use node_fetcher::store::{Floor, Record, Store};
+use node_fetcher::store::{Durability, Floor, Record, Store};
 use registry::Reference;
 
 use super::RegistryArgs;
@@ -32,6 +32,9 @@ pub(crate) struct PullArgs {
     /// What stays free on the disk: 10% or 20Gi
     #[arg(long, value_name = "SIZE", default_value = "1%")]
     free_space_floor: Floor,
+    /// Wait until everything is on the disk; without it a power cut in the next half minute costs another pull
+    #[arg(long)]
+    sync: bool,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -64,6 +67,14 @@ impl PullArgs {
         self.fetch(&reference, &digest, &access, &pool).await
     }
 
+    fn durability(&self) -> Durability {
+        if self.sync {
+            Durability::PowerCut
+        } else {
+            Durability::ProcessDeath
+        }
+    }
+
     async fn fetch(
         &self,
         reference: &Reference,
@@ -75,7 +86,7 @@ impl PullArgs {
             .store
             .clone()
             .unwrap_or_else(|| place::sibling(&self.into, "fetch"));
-        let store = open_store(&root, self.free_space_floor)?;
+        let store = open_store(&root, self.free_space_floor, self.durability())?;
         let sources = self.registry.sources(pool.settings());
         let fetcher = Fetcher::new(
             Arc::clone(&store),
@@ -87,7 +98,7 @@ impl PullArgs {
         let progress = Arc::new(Progress::default());
         let telling = tokio::spawn(tell(Arc::clone(&progress)));
         let outcome = fetcher
-            .fetch(reference, digest, access, Urgency::Serving, &progress)
+            .fetch(reference, digest, access, &Haste::of(Urgency::Serving), &progress)
             .await;
         telling.abort();
         let record = outcome.map_err(failure_of)?;
@@ -112,7 +123,13 @@ impl PullArgs {
 
     async fn place(&self, store: &Arc<Store>, record: Record) -> Result<(), Failure> {
         let (store, folder) = (Arc::clone(store), self.into.clone());
-        let placed = tokio::task::spawn_blocking(move || place::place(&store, &record, &folder)).await;
+        // A store that stays must not share inodes with a folder that somebody may write to.
+        let sharing = if self.store.is_some() {
+            Sharing::Apart
+        } else {
+            Sharing::HandOver
+        };
+        let placed = tokio::task::spawn_blocking(move || place::place(&store, &record, &folder, sharing)).await;
         placed.map_err(ours)?.map_err(|error| {
             let hint = error.hint();
             theirs(error, hint)
@@ -120,8 +137,8 @@ impl PullArgs {
     }
 }
 
-fn open_store(root: &std::path::Path, floor: Floor) -> Result<Arc<Store>, Failure> {
-    Store::open(root, floor).map_err(|error| {
+fn open_store(root: &std::path::Path, floor: Floor, durability: Durability) -> Result<Arc<Store>, Failure> {
+    Store::open(root, floor, durability).map_err(|error| {
         let hint = error.hint();
         theirs(error, hint)
     })

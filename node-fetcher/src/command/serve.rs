@@ -13,7 +13,7 @@ use node_fetcher::fetch::{Fetcher, Limits};
 use node_fetcher::kubelet;
 use node_fetcher::metrics::Metrics;
 use node_fetcher::source::AccessPool;
-use node_fetcher::store::{Floor, Store};
+use node_fetcher::store::{Durability, Floor, Store};
 use node_fetcher::{housekeeping, http, report};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ impl ServeArgs {
         let floor = self
             .free_space_floor
             .unwrap_or_else(|| kubelet::floor(&self.kubelet_root));
-        let store = Store::open(&self.store, floor).map_err(|error| {
+        let store = Store::open(&self.store, floor, Durability::PowerCut).map_err(|error| {
             let hint = error.hint();
             theirs(error, hint)
         })?;

@@ -8,11 +8,12 @@ use artifact::{Digest, Encoding, PackedModel};
 use crds::node_weights::FetchReason;
 use futures::FutureExt as _;
 use futures::future::try_join_all;
+use tokio::sync::{AcquireError, SemaphorePermit};
 
 use super::blob::BlobJob;
 use super::error::FetchError;
 use super::progress::{BlobProgress, Progress, Snapshot};
-use super::{Fetcher, Flight, Urgency};
+use super::{Fetcher, Flight, Haste};
 use crate::source::Access;
 use crate::store::{BlobState, Record, RecordedFile, Reservation, Store, StoreError};
 
@@ -23,10 +24,11 @@ impl Fetcher {
         reference: &Reference,
         digest: &Digest,
         access: &Access,
-        urgency: Urgency,
+        haste: &Haste,
         progress: &Progress,
     ) -> Result<Record, FetchError> {
         let subject = reference.to_string();
+        let _manifest = self.store.hold([digest.clone()]);
         if let Some(record) = self
             .complete(digest)
             .await
@@ -44,7 +46,7 @@ impl Fetcher {
             .iter()
             .map(|file| (file.digest.clone(), file.size))
             .collect();
-        let _hold = self.store.hold(blobs.keys().cloned().chain([digest.clone()]));
+        let _blobs = self.store.hold(blobs.keys().cloned());
         let reservation = self
             .reserve(&blobs)
             .await
@@ -56,9 +58,10 @@ impl Fetcher {
                 digest,
                 size,
                 access: access.clone(),
+                haste: haste.clone(),
                 reservation: Arc::clone(&reservation),
             };
-            self.join(job, urgency, progress)
+            self.join(job, progress)
         });
         try_join_all(flights.collect::<Vec<_>>()).await?;
         let record = record_of(reference, &model, progress.snapshot());
@@ -136,56 +139,50 @@ impl Fetcher {
     fn join(
         self: &Arc<Self>,
         job: BlobJob,
-        urgency: Urgency,
         progress: &Progress,
     ) -> impl Future<Output = Result<(), FetchError>> + use<> {
-        let (flight, ours) = self.flight(job.clone(), urgency);
+        let (flight, ours) = self.flight(job.clone());
         progress.add(Arc::clone(&flight.progress));
         let fetcher = Arc::clone(self);
         async move {
             match flight.outcome.await {
                 // Somebody else's credentials are no answer to us.
-                Err(error) if !ours && error.reason == FetchReason::Unauthorized => {
-                    fetcher.flight(job, urgency).0.outcome.await
-                }
+                Err(error) if !ours && error.reason == FetchReason::Unauthorized => fetcher.flight(job).0.outcome.await,
                 outcome => outcome,
             }
         }
     }
 
-    fn flight(self: &Arc<Self>, job: BlobJob, urgency: Urgency) -> (Flight, bool) {
+    fn flight(self: &Arc<Self>, job: BlobJob) -> (Flight, bool) {
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(flight) = flights.get(&job.digest) {
+            if job.haste.is_urgent() {
+                flight.haste.hurry();
+            }
             return (flight.clone(), false);
         }
         let progress = Arc::new(BlobProgress::new(Some(Arc::clone(&self.metrics))));
-        let digest = job.digest.clone();
+        let (digest, haste) = (job.digest.clone(), job.haste.clone());
         // A task of its own: whoever asked may stop waiting, the bytes come all the same.
-        let task = tokio::spawn(Arc::clone(self).fly(job, urgency, Arc::clone(&progress)));
+        let task = tokio::spawn(Arc::clone(self).fly(job, Arc::clone(&progress)));
         let subject = digest.to_string();
         let outcome = task
             .map(|joined| joined.unwrap_or_else(|join| Err(FetchError::new(FetchReason::EngineDown, subject, join))))
             .boxed()
             .shared();
-        let flight = Flight { progress, outcome };
+        let flight = Flight {
+            haste,
+            progress,
+            outcome,
+        };
         flights.insert(digest, flight.clone());
         (flight, true)
     }
 
-    async fn fly(
-        self: Arc<Self>,
-        job: BlobJob,
-        urgency: Urgency,
-        progress: Arc<BlobProgress>,
-    ) -> Result<(), FetchError> {
+    async fn fly(self: Arc<Self>, job: BlobJob, progress: Arc<BlobProgress>) -> Result<(), FetchError> {
         // Held here too: whoever asked may have given up, and its hold with it.
         let _hold = self.store.hold([job.digest.clone()]);
-        let permits = if urgency == Urgency::Serving {
-            &self.serving
-        } else {
-            &self.prefetch
-        };
-        let permit = permits.acquire().await;
+        let permit = self.turn(&job.haste).await;
         let started = std::time::Instant::now();
         let outcome = self.fetch_blob(&job, &progress).await;
         drop(permit);
@@ -196,6 +193,15 @@ impl Fetcher {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&job.digest);
         outcome
+    }
+
+    /// Waits among what is fetched ahead, until somebody waits for it.
+    async fn turn(&self, haste: &Haste) -> Result<SemaphorePermit<'_>, AcquireError> {
+        tokio::select! {
+            biased;
+            () = haste.urgent() => self.serving.acquire().await,
+            permit = self.prefetch.acquire() => permit,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::board::{Board, CloseOnDrop};
 use super::error::FetchError;
 use super::progress::BlobProgress;
 use super::transfer::{Transfer, TransferError};
-use super::{Fetcher, proof};
+use super::{Fetcher, Haste, proof};
 use crate::source::{Access, BlobRequest, Ladder, Move, Source, SourceError};
 use crate::store::{BlobState, Partial, Reservation, SavedRange, StoreError};
 
@@ -29,6 +29,7 @@ pub(crate) struct BlobJob {
     pub(crate) digest: Digest,
     pub(crate) size: u64,
     pub(crate) access: Access,
+    pub(crate) haste: Haste,
     pub(crate) reservation: Arc<Reservation>,
 }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use ::artifact::Digest;
 use futures::future::{BoxFuture, Shared};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::metrics::Metrics;
 use crate::source::{RegistryRate, Source, Standings};
@@ -34,6 +34,32 @@ pub enum Urgency {
     Serving,
     /// Nobody yet.
     Prefetch,
+}
+
+/// How urgent a fetch is; may rise while it waits for its turn. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Haste(Arc<watch::Sender<bool>>);
+
+impl Haste {
+    /// At first.
+    pub fn of(urgency: Urgency) -> Self {
+        Self(Arc::new(watch::channel(urgency == Urgency::Serving).0))
+    }
+
+    /// Somebody waits now.
+    pub fn hurry(&self) {
+        self.0.send_replace(true);
+    }
+
+    fn is_urgent(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when somebody waits.
+    async fn urgent(&self) {
+        // The sender is held here, so the channel cannot close.
+        let _ = self.0.subscribe().wait_for(|urgent| *urgent).await;
+    }
 }
 
 /// Fetches into one store from one ladder of sources.
@@ -53,6 +79,7 @@ pub struct Fetcher {
 /// A blob under way.
 #[derive(Debug, Clone)]
 struct Flight {
+    haste: Haste,
     progress: Arc<BlobProgress>,
     outcome: Shared<BoxFuture<'static, Result<(), FetchError>>>,
 }
@@ -86,5 +113,22 @@ impl Fetcher {
         let store = Arc::clone(&self.store);
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
         done.unwrap_or_else(|join| Err(StoreError::Interrupted(join.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_prefetch_becomes_urgent_for_all_who_share_it() {
+        let haste = Haste::of(Urgency::Prefetch);
+        let shared = haste.clone();
+        let waiting = tokio::spawn(async move { shared.urgent().await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        haste.hurry();
+        waiting.await.unwrap();
+        assert!(haste.is_urgent());
     }
 }

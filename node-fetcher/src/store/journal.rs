@@ -2,6 +2,7 @@
 //!
 //! One line per saved range, appended after the data itself was synced. The journal needs no sync of its own: a line
 //! that a power cut loses costs a range to fetch again, and a line that survives always speaks of durable bytes.
+//! A store that does not wait for the disk names the boot of the machine instead: after another boot the journal is void.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -10,10 +11,27 @@ use std::path::{Path, PathBuf};
 use crds::node_weights::SourceKind;
 
 use super::error::{At as _, StoreError};
-use super::files;
+use super::files::{self, Durability};
 use crate::extent::Extent;
 
 const HEADER: &str = "plimsoll journal 1";
+const DURABLE: &str = "durable";
+
+/// What stands behind the lines of a journal.
+#[derive(Debug, Clone)]
+pub(crate) struct Seal {
+    pub(crate) durability: Durability,
+    pub(crate) boot_id: String,
+}
+
+impl Seal {
+    fn word(&self) -> &str {
+        match self.durability {
+            Durability::PowerCut => DURABLE,
+            Durability::ProcessDeath => &self.boot_id,
+        }
+    }
+}
 
 /// A range that is on the disk, and who delivered it: the one to blame if the whole turns out wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,21 +52,22 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens the journal of a blob of `size` bytes, with the ranges it vouches for. `None` when there is no journal,
     /// or one of another size: then nothing on the disk may be trusted.
-    pub(crate) fn resume(path: &Path, size: u64) -> Result<Option<(Self, Vec<SavedRange>)>, StoreError> {
+    pub(crate) fn resume(path: &Path, size: u64, seal: &Seal) -> Result<Option<(Self, Vec<SavedRange>)>, StoreError> {
         let Some(text) = files::read_text(path)? else {
             return Ok(None);
         };
-        let Some(ranges) = parse(&text, size) else {
+        let Some(ranges) = parse(&text, size, &seal.boot_id) else {
             return Ok(None);
         };
-        let mut journal = Self::start(path, size)?;
+        let mut journal = Self::start(path, size, seal)?;
         journal.append(&ranges)?;
         Ok(Some((journal, ranges)))
     }
 
     /// Starts an empty journal.
-    pub(crate) fn start(path: &Path, size: u64) -> Result<Self, StoreError> {
-        files::replace(path, format!("{HEADER} {size}\n").as_bytes())?;
+    pub(crate) fn start(path: &Path, size: u64, seal: &Seal) -> Result<Self, StoreError> {
+        let header = format!("{HEADER} {size} {}\n", seal.word());
+        files::replace(path, header.as_bytes(), seal.durability)?;
         let file = OpenOptions::new().append(true).open(path).at("open", path)?;
         Ok(Self {
             path: path.to_owned(),
@@ -56,7 +75,7 @@ impl Journal {
         })
     }
 
-    /// Vouches for ranges whose data has been synced.
+    /// Vouches for ranges whose data has been synced, as far as the seal promises.
     pub(crate) fn append(&mut self, ranges: &[SavedRange]) -> Result<(), StoreError> {
         let lines: String = ranges.iter().map(line).collect();
         self.file.write_all(lines.as_bytes()).at("append to", &self.path)
@@ -69,11 +88,12 @@ fn line(range: &SavedRange) -> String {
 }
 
 /// Lines up to the first damaged one; a torn last line is the normal result of a crash.
-fn parse(text: &str, size: u64) -> Option<Vec<SavedRange>> {
+fn parse(text: &str, size: u64, boot_id: &str) -> Option<Vec<SavedRange>> {
     let mut lines = text.split_inclusive('\n');
     let header = lines.next()?.strip_suffix('\n')?;
-    let promised: u64 = header.strip_prefix(HEADER)?.trim_start().parse().ok()?;
-    (promised == size).then(|| lines.map_while(|line| parse_line(line, size)).collect())
+    let (promised, word) = header.strip_prefix(HEADER)?.trim_start().split_once(' ')?;
+    let stands = word == DURABLE || word == boot_id;
+    (stands && promised.parse() == Ok(size)).then(|| lines.map_while(|line| parse_line(line, size)).collect())
 }
 
 fn parse_line(line: &str, size: u64) -> Option<SavedRange> {
@@ -110,6 +130,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn seal() -> Seal {
+        Seal {
+            durability: Durability::PowerCut,
+            boot_id: "boot".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_journal_that_did_not_wait_for_the_disk_is_void_after_another_boot() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("j");
+        let hasty = |boot: &str| Seal {
+            durability: Durability::ProcessDeath,
+            boot_id: boot.to_owned(),
+        };
+        Journal::start(&path, 100, &hasty("boot-1")).unwrap();
+        assert!(Journal::resume(&path, 100, &hasty("boot-1")).unwrap().is_some());
+        assert!(Journal::resume(&path, 100, &seal()).unwrap().is_none());
+    }
+
     fn range(start: u64, end: u64) -> SavedRange {
         SavedRange {
             extent: Extent::new(start, end),
@@ -128,31 +168,35 @@ mod tests {
                 source: SourceKind::Dragonfly,
             },
         ];
-        let mut journal = Journal::start(&path, 100).unwrap();
+        let mut journal = Journal::start(&path, 100, &seal()).unwrap();
         journal.append(&ranges).unwrap();
-        let (mut again, read) = Journal::resume(&path, 100).unwrap().unwrap();
+        let (mut again, read) = Journal::resume(&path, 100, &seal()).unwrap().unwrap();
         assert_eq!(read, ranges);
         again.append(&[range(40, 50)]).unwrap();
-        assert_eq!(Journal::resume(&path, 100).unwrap().unwrap().1.len(), 3);
+        assert_eq!(Journal::resume(&path, 100, &seal()).unwrap().unwrap().1.len(), 3);
     }
 
     #[test]
     fn a_journal_of_another_size_vouches_for_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("j");
-        Journal::start(&path, 100).unwrap();
-        assert!(Journal::resume(&path, 101).unwrap().is_none());
-        assert!(Journal::resume(&folder.path().join("none"), 100).unwrap().is_none());
+        Journal::start(&path, 100, &seal()).unwrap();
+        assert!(Journal::resume(&path, 101, &seal()).unwrap().is_none());
+        assert!(
+            Journal::resume(&folder.path().join("none"), 100, &seal())
+                .unwrap()
+                .is_none()
+        );
     }
 
     proptest! {
         #[test]
         fn a_cut_journal_vouches_for_whole_lines_only(cut in 0_usize..200) {
             let ranges: Vec<_> = (0..4).map(|index| range(index * 10, index * 10 + 5)).collect();
-            let text: String = std::iter::once(format!("{HEADER} 100\n")).chain(ranges.iter().map(line)).collect();
+            let text: String = std::iter::once(format!("{HEADER} 100 {DURABLE}\n")).chain(ranges.iter().map(line)).collect();
             let cut = cut.min(text.len());
             let whole = text[..cut].matches('\n').count();
-            match parse(&text[..cut], 100) {
+            match parse(&text[..cut], 100, "boot") {
                 None => prop_assert_eq!(whole, 0),
                 Some(read) => prop_assert_eq!(read.as_slice(), &ranges[..whole - 1]),
             }

@@ -13,19 +13,26 @@
 mod error;
 mod evict;
 pub(crate) mod files;
+mod folder;
+mod hold;
 mod journal;
 mod lease;
 mod partial;
 mod record;
 mod space;
-mod stop;
+pub(crate) mod stop;
 #[cfg(test)]
 mod tests;
 pub(crate) mod view;
 
 pub(crate) use error::At;
 pub use error::StoreError;
+pub use files::Durability;
+pub(crate) use folder::hash_file;
+use folder::{bytes_in, clear_leftovers, digests_in, identity, lock};
+pub use hold::Hold;
 pub use journal::SavedRange;
+use journal::Seal;
 pub use lease::Leases;
 pub use partial::Partial;
 pub use record::{Record, RecordedFile};
@@ -33,16 +40,13 @@ pub use space::{Capacity, Floor, FloorError, Reservation, Space};
 pub use view::LinkMode;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Read as _;
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use artifact::Digest;
-use rustix::fs::FlockOperation;
-use sha2::{Digest as _, Sha256};
 use stop::StopMarker;
 
 /// Whether a blob can be used.
@@ -65,6 +69,7 @@ pub struct Store {
     views: PathBuf,
     id: String,
     link_mode: LinkMode,
+    seal: Seal,
     space: Space,
     state: Mutex<State>,
     /// Holds the lock as long as the store is open.
@@ -81,11 +86,16 @@ struct State {
 
 impl Store {
     /// Opens the store, or makes one in an empty or missing folder.
-    pub fn open(root: &Path, floor: Floor) -> Result<Arc<Self>, StoreError> {
-        Self::open_at_boot(root, floor, &stop::boot_id()?)
+    pub fn open(root: &Path, floor: Floor, durability: Durability) -> Result<Arc<Self>, StoreError> {
+        Self::open_at_boot(root, floor, durability, &stop::boot_id()?)
     }
 
-    pub(crate) fn open_at_boot(root: &Path, floor: Floor, boot_id: &str) -> Result<Arc<Self>, StoreError> {
+    pub(crate) fn open_at_boot(
+        root: &Path,
+        floor: Floor,
+        durability: Durability,
+        boot_id: &str,
+    ) -> Result<Arc<Self>, StoreError> {
         let [blobs, partials, views] = ["blobs/sha256", "partial", "views"].map(|name| root.join(name));
         // Only the store itself is closed to others, not the folders that lead to it.
         if let Some(parent) = root.parent() {
@@ -109,6 +119,10 @@ impl Store {
             marker,
         });
         let space = Space::new(root, floor);
+        let seal = Seal {
+            durability,
+            boot_id: boot_id.to_owned(),
+        };
         Ok(Arc::new(Self {
             root: root.to_owned(),
             blobs,
@@ -116,6 +130,7 @@ impl Store {
             views,
             id,
             link_mode,
+            seal,
             space,
             state,
             _lock: lock,
@@ -124,7 +139,19 @@ impl Store {
 
     /// Closes cleanly: the next run trusts what is here without hashing it again.
     pub fn close(&self) -> Result<(), StoreError> {
+        if self.durability() == Durability::ProcessDeath {
+            // Not waited for, so not vouched for: the marker stays, and the next boot proves again.
+            return Ok(());
+        }
+        let root = File::open(&self.root).at("open", &self.root)?;
+        // What an earlier run without waiting left must not hide behind this marker.
+        rustix::fs::syncfs(&root).at("sync", &self.root)?;
         self.lock().marker.finish()
+    }
+
+    /// What the names here survive.
+    pub fn durability(&self) -> Durability {
+        self.seal.durability
     }
 
     /// The folder of the store.
@@ -206,7 +233,7 @@ impl Store {
 
     /// Takes up or starts an unfinished blob.
     pub fn begin(&self, digest: &Digest, size: u64) -> Result<Partial, StoreError> {
-        Partial::open(&self.partials, digest, size)
+        Partial::open(&self.partials, digest, size, &self.seal)
     }
 
     /// Gives a blob its name. The caller has proven the bytes.
@@ -228,7 +255,8 @@ impl Store {
 
     /// Hashes a blob again. A wrong one is removed, with the views that show it.
     pub fn prove_again(&self, digest: &Digest) -> Result<bool, StoreError> {
-        let right = hash_file(&self.blob_path(digest))? == *digest;
+        let path = self.blob_path(digest);
+        let right = path.is_file() && hash_file(&path)? == *digest;
         let mut state = self.lock();
         if right {
             state.marker.clear(digest)?;
@@ -272,15 +300,15 @@ impl Store {
             let new = self.views.join(format!(".new-{}", record.digest.hex()));
             files::remove_folder(&new)?;
             fs::create_dir(&new).at("create folder", &new)?;
-            view::fill(&new.join("files"), &record.files, |file, path| {
+            view::fill(&new.join("files"), self.durability(), &record.files, |file, path| {
                 self.link_mode
                     .link(&self.blob_path(&file.digest), path)
                     .at("link", path)
             })?;
-            record.write(&new.join("artifact.json"))?;
+            record.write(&new.join("artifact.json"), self.durability())?;
             files::remove_folder(&view)?;
             fs::rename(&new, &view).at("rename into place", &view)?;
-            files::sync_folder(&self.views)?;
+            self.durability().sync_folder(&self.views)?;
         }
         Ok(files_folder)
     }
@@ -354,103 +382,4 @@ impl Store {
         files::remove_file(&self.partials.join(format!("{}.journal", digest.hex())))?;
         files::remove_file(&self.partial_path(digest))
     }
-}
-
-/// Keeps blobs and artifacts from being evicted until it is dropped.
-#[derive(Debug)]
-pub struct Hold {
-    store: Arc<Store>,
-    digests: Vec<Digest>,
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let mut state = self.store.lock();
-        for digest in &self.digests {
-            if let Some(count) = state.holds.get_mut(digest) {
-                *count -= 1;
-                if *count == 0 {
-                    state.holds.remove(digest);
-                }
-            }
-        }
-    }
-}
-
-/// The sha256 of a file.
-pub(crate) fn hash_file(path: &Path) -> Result<Digest, StoreError> {
-    let mut file = File::open(path).at("open", path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut buffer).at("read", path)?;
-        if read == 0 {
-            return Ok(Digest::from_raw(&hasher.finalize().into()));
-        }
-        hasher.update(&buffer[..read]);
-    }
-}
-
-fn lock(root: &Path) -> Result<File, StoreError> {
-    let path = root.join("lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .at("open", &path)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse { path: root.to_owned() }),
-        other => other.at("lock", &path).map(|()| file),
-    }
-}
-
-fn identity(root: &Path) -> Result<String, StoreError> {
-    let path = root.join("store-id");
-    if let Some(id) = files::read_text(&path)?.filter(|id| !id.trim().is_empty()) {
-        return Ok(id.trim().to_owned());
-    }
-    let source = Path::new("/proc/sys/kernel/random/uuid");
-    let id = fs::read_to_string(source).at("read", source)?;
-    files::replace(&path, id.trim().as_bytes())?;
-    Ok(id.trim().to_owned())
-}
-
-/// Removes half-made and half-removed views. After an unclean stop whole views too: they are made again from blobs
-/// that were hashed again, and no pod that could have mounted them has survived.
-fn clear_leftovers(views: &Path, unclean: bool) -> Result<(), StoreError> {
-    for entry in fs::read_dir(views).at("list", views)? {
-        let entry = entry.at("list", views)?;
-        let half = entry.file_name().to_string_lossy().starts_with('.');
-        if half {
-            files::remove_folder(&entry.path())?;
-        } else if unclean {
-            files::remove_folder(&entry.path().join("files"))?;
-        }
-    }
-    Ok(())
-}
-
-/// Entries whose names are digests; everything else in the folder is not ours to judge.
-fn digests_in(folder: &Path) -> Result<BTreeSet<Digest>, StoreError> {
-    let mut digests = BTreeSet::new();
-    for entry in fs::read_dir(folder).at("list", folder)? {
-        let name = entry.at("list", folder)?.file_name();
-        digests.extend(
-            name.to_str()
-                .and_then(|name| format!("sha256:{name}").parse::<Digest>().ok()),
-        );
-    }
-    Ok(digests)
-}
-
-fn bytes_in(folder: &Path) -> Result<u64, StoreError> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder).at("list", folder)? {
-        // A file that disappears while it is counted counts nothing.
-        bytes += entry
-            .at("list", folder)?
-            .metadata()
-            .map_or(0, |metadata| metadata.len());
-    }
-    Ok(bytes)
 }

@@ -10,8 +10,8 @@ use artifact::Digest;
 use rustix::fs::FallocateFlags;
 
 use super::error::{At as _, StoreError};
-use super::files;
-use super::journal::{Journal, SavedRange};
+use super::files::{self, Durability};
+use super::journal::{Journal, SavedRange, Seal};
 
 /// An unfinished blob. Writing, reading and saving may happen from several threads at once.
 #[derive(Debug)]
@@ -23,11 +23,12 @@ pub struct Partial {
     file: File,
     journal: Mutex<Journal>,
     kept: Vec<SavedRange>,
+    durability: Durability,
 }
 
 impl Partial {
     /// Takes up what an earlier run left, or starts anew; the full size is allocated before the first byte.
-    pub(crate) fn open(folder: &Path, digest: &Digest, size: u64) -> Result<Self, StoreError> {
+    pub(crate) fn open(folder: &Path, digest: &Digest, size: u64, seal: &Seal) -> Result<Self, StoreError> {
         let path = folder.join(digest.hex());
         let journal_path = folder.join(format!("{}.journal", digest.hex()));
         let file = OpenOptions::new()
@@ -39,13 +40,13 @@ impl Partial {
             .at("open", &path)?;
         let length = file.metadata().at("look at", &path)?.len();
         let resumed = if length == size {
-            Journal::resume(&journal_path, size)?
+            Journal::resume(&journal_path, size, seal)?
         } else {
             None
         };
         let (journal, kept) = match resumed {
             Some(found) => found,
-            None => (restart(&file, &path, &journal_path, size)?, Vec::new()),
+            None => (restart(&file, &path, &journal_path, size, seal)?, Vec::new()),
         };
         let journal = Mutex::new(journal);
         Ok(Self {
@@ -56,6 +57,7 @@ impl Partial {
             file,
             journal,
             kept,
+            durability: seal.durability,
         })
     }
 
@@ -86,7 +88,9 @@ impl Partial {
 
     /// Makes ranges durable, then vouches for them.
     pub fn save(&self, ranges: &[SavedRange]) -> Result<(), StoreError> {
-        self.file.sync_data().at("sync", &self.path)?;
+        if self.durability == Durability::PowerCut {
+            self.file.sync_data().at("sync", &self.path)?;
+        }
         self.lock_journal().append(ranges)
     }
 
@@ -101,9 +105,11 @@ impl Partial {
         self.file
             .set_permissions(Permissions::from_mode(0o444))
             .at("make read-only", &self.path)?;
-        self.file.sync_all().at("sync", &self.path)?;
+        self.durability.sync_file(&self.file, &self.path)?;
         fs::rename(&self.path, target).at("rename into place", target)?;
-        target.parent().map_or(Ok(()), files::sync_folder)?;
+        target
+            .parent()
+            .map_or(Ok(()), |parent| self.durability.sync_folder(parent))?;
         files::remove_file(&self.journal_path)
     }
 
@@ -113,8 +119,8 @@ impl Partial {
 }
 
 /// The journal goes first: a crash in between must not leave a journal that vouches for emptied data.
-fn restart(file: &File, path: &Path, journal_path: &Path, size: u64) -> Result<Journal, StoreError> {
-    let journal = Journal::start(journal_path, size)?;
+fn restart(file: &File, path: &Path, journal_path: &Path, size: u64, seal: &Seal) -> Result<Journal, StoreError> {
+    let journal = Journal::start(journal_path, size, seal)?;
     file.set_len(0).at("empty", path)?;
     allocate(file, size).at("allocate space for", path)?;
     Ok(journal)

@@ -10,7 +10,7 @@ use crds::node_weights::{Demotion, SourceKind};
 use serde::{Deserialize, Serialize};
 
 use super::error::{At as _, StoreError};
-use super::files;
+use super::files::{self, Durability};
 
 /// One file of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,11 +61,11 @@ impl Record {
         Ok(files::read_text(path)?.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    pub(crate) fn write(&self, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, path: &Path, durability: Durability) -> Result<(), StoreError> {
         let text = serde_json::to_vec_pretty(self)
             .map_err(std::io::Error::other)
             .at("write", path)?;
-        files::replace(path, &text)
+        files::replace(path, &text, durability)
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use artifact::Digest;
 
 use super::error::{At as _, StoreError};
-use super::files;
+use super::files::{self, Durability};
 
 const CLEAN: &str = "clean";
 
@@ -46,7 +46,7 @@ impl StopMarker {
         };
         // The doubt is written first: a crash in between must not forget it.
         marker.write_suspects()?;
-        files::replace(&marker.path, boot_id.as_bytes())?;
+        files::replace(&marker.path, boot_id.as_bytes(), Durability::PowerCut)?;
         Ok(marker)
     }
 
@@ -74,7 +74,7 @@ impl StopMarker {
 
     /// The store is closed with everything synced.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
-        files::replace(&self.path, CLEAN.as_bytes())
+        files::replace(&self.path, CLEAN.as_bytes(), Durability::PowerCut)
     }
 
     fn write_suspects(&self) -> Result<(), StoreError> {
@@ -82,15 +82,7 @@ impl StopMarker {
             return files::remove_file(&self.suspects_path);
         }
         let lines: Vec<_> = self.suspects.iter().map(Digest::as_str).collect();
-        files::replace(
-            &self.suspects_path,
-            lines
-                .join(
-                    "
-",
-                )
-                .as_bytes(),
-        )
+        files::replace(&self.suspects_path, lines.join("\n").as_bytes(), Durability::PowerCut)
     }
 }
 

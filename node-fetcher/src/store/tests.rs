@@ -12,7 +12,7 @@ use super::*;
 use crate::extent::Extent;
 
 fn open(root: &Path, boot: &str) -> Arc<Store> {
-    Store::open_at_boot(root, Floor::Bytes(0), boot).unwrap()
+    Store::open_at_boot(root, Floor::Bytes(0), Durability::PowerCut, boot).unwrap()
 }
 
 fn record(store: &Store, files: &[(&str, &[u8])]) -> Record {
@@ -57,7 +57,7 @@ fn two_processes_never_share_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let first = open(folder.path(), "boot");
     assert!(matches!(
-        Store::open(folder.path(), Floor::Bytes(0)),
+        Store::open(folder.path(), Floor::Bytes(0), Durability::PowerCut),
         Err(StoreError::InUse { .. })
     ));
     let id = first.id().to_owned();
@@ -102,6 +102,23 @@ fn a_killed_process_and_a_clean_stop_leave_nothing_in_doubt() {
             .open_view(&record.digest)
             .unwrap()
             .is_some()
+    );
+}
+
+#[test]
+fn a_store_that_did_not_wait_for_the_disk_never_calls_itself_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    let hasty = |boot| Store::open_at_boot(folder.path(), Floor::Bytes(0), Durability::ProcessDeath, boot).unwrap();
+    let store = hasty("boot-1");
+    let record = kept(&store, &[("a", b"good")], 0);
+    store.close().unwrap();
+    drop(store);
+    let store = hasty("boot-1");
+    assert!(store.is_complete(&record.digest).unwrap(), "the process alone died");
+    drop(store);
+    assert!(
+        !hasty("boot-2").is_complete(&record.digest).unwrap(),
+        "the machine stopped"
     );
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::error::{At as _, StoreError};
-use super::files;
+use super::files::{self, Durability};
 use super::record::RecordedFile;
 
 /// How a view's files share their bytes with the blobs.
@@ -65,6 +65,7 @@ fn reflink(from: &Path, to: &Path) -> io::Result<()> {
 /// Fills a new folder with an artifact's files. `place` puts one blob at one path.
 pub(crate) fn fill(
     folder: &Path,
+    durability: Durability,
     recorded: &[RecordedFile],
     mut place: impl FnMut(&RecordedFile, &Path) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
@@ -83,7 +84,7 @@ pub(crate) fn fill(
         }
         place(file, &parent.join(name))?;
     }
-    made.iter().try_for_each(|folder| files::sync_folder(folder))
+    made.iter().try_for_each(|folder| durability.sync_folder(folder))
 }
 
 /// Readable by every user of a pod, whatever the umask.

@@ -20,7 +20,7 @@ use futures::StreamExt as _;
 use node_fetcher::fetch::{Fetcher, Limits};
 use node_fetcher::metrics::Metrics;
 use node_fetcher::source::{Access, AccessPool, RegistrySettings, Source};
-use node_fetcher::store::{Floor, Store};
+use node_fetcher::store::{Durability, Floor, Store};
 use registry::Reference;
 
 /// What happens to one answer with a blob's bytes.
@@ -182,7 +182,7 @@ pub(crate) fn quick_limits() -> Limits {
 }
 
 pub(crate) fn open_store(root: &std::path::Path) -> Arc<Store> {
-    Store::open(root, Floor::Bytes(0)).unwrap()
+    Store::open(root, Floor::Bytes(0), Durability::PowerCut).unwrap()
 }
 
 pub(crate) fn fetcher(store: &Arc<Store>, sources: Vec<Arc<dyn Source>>) -> Arc<Fetcher> {
