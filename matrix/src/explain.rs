@@ -39,7 +39,7 @@ pub fn explain(explained: &Explained<'_>, options: ExplainOptions) -> String {
     let decision = explained.decision;
     line(
         &mut text,
-        &format!("{:<12}{}", explained.name, model_line(explained.facts)),
+        &format!("{:<11} {}", explained.name, model_line(explained.facts)),
     );
     text.push('\n');
     match &decision.chosen {
@@ -298,6 +298,16 @@ fn group_words(token: &str) -> String {
         "TooLittleMemory" => "too little memory",
         "TooFewDevices" => "too few devices",
         "LevelTooLow" => "level too low",
+        "VersionNotAsked" => "version not asked for",
+        "ChannelNotAsked" => "channel not asked for",
+        "NotPinned" => "not the pinned build",
+        "PullNotAllowed" => "image not to be had",
+        "ContextTooLong" => "context too long",
+        "TooFewNodes" => "too few nodes",
+        "Divisibility" => "devices that do not divide",
+        "Quarantined" => "failed before",
+        "HostUnknown" => "host unknown",
+        "FitUnknown" => "fit unknown",
         other => other,
     };
     words.to_owned()

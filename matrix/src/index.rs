@@ -332,8 +332,8 @@ pub(crate) fn describe_range(row: &SupportRow) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(text(&row.builds.version).map(|range| format!("version {range}")));
     parts.extend(text(&row.builds.upstream).map(|range| format!("upstream {range}")));
-    parts.extend(row.since.as_ref().map(|since| format!("since {since}")));
-    parts.extend(row.until.as_ref().map(|until| format!("until {until}")));
+    parts.extend(row.since.as_ref().map(|since| format!("upstream since {since}")));
+    parts.extend(row.until.as_ref().map(|until| format!("upstream until {until}")));
     if parts.is_empty() {
         "other builds".to_owned()
     } else {

@@ -57,7 +57,8 @@ pub(super) fn look(look: &mut Look<'_>, product: &Product) -> Option<Found> {
     let Some(found) = found else {
         return not_listed(look, product, &on_product, &in_range, &labels);
     };
-    level(look, &found);
+    let closer = closer_miss(look, product, &on_product, &in_range, &labels, Some(found.model_match));
+    level(look, &found, closer);
     Some(found)
 }
 
@@ -142,20 +143,75 @@ fn by_binding(look: &Look<'_>) -> Option<Found> {
     })
 }
 
-fn level(look: &mut Look<'_>, found: &Found) {
+fn level(look: &mut Look<'_>, found: &Found, closer: Option<(ReasonKind, RowReference)>) {
     let minimum = look.evaluation.request.policy.minimum_level;
     if found.level <= minimum {
         return;
     }
-    let kind = ReasonKind::LevelTooLow {
+    let too_low = ReasonKind::LevelTooLow {
         level: found.level.word().to_owned(),
         minimum: minimum.word().to_owned(),
     };
+    // A closer row that misses by its quantization or version says more than the weak statement that is left.
+    let (kind, row) = closer.unwrap_or_else(|| (too_low, found.row.clone()));
     if look.evaluation.request.policy.explicit_engine {
-        look.caveat(kind, &found.row);
+        look.caveat(kind, &row);
     } else {
-        look.against(kind, &found.row);
+        look.against(kind, &row);
     }
+}
+
+/// A row that would speak of the candidate, were it not for its quantizations or versions; only rows closer than `than`.
+fn closer_miss(
+    look: &Look<'_>,
+    product: &Product,
+    on_product: &[&SupportRow],
+    in_range: &[&SupportRow],
+    labels: &Labels,
+    than: Option<ModelMatch>,
+) -> Option<(ReasonKind, RowReference)> {
+    let counts = |row: &&&SupportRow| {
+        row.level.level().is_some()
+            && row.models.closeness() != ModelMatch::EngineList
+            && than.is_none_or(|closeness| row.models.closeness() < closeness)
+    };
+    let misses: Vec<&SupportRow> = in_range
+        .iter()
+        .filter(counts)
+        .copied()
+        .filter(|row| !labels.meet(&row.quantizations))
+        .collect();
+    if let Some(first) = misses.first() {
+        let mut listed: Vec<String> = misses
+            .iter()
+            .flat_map(|row| row.quantizations.list().to_vec())
+            .collect();
+        listed.sort();
+        listed.dedup();
+        let model = labels.own.clone();
+        return Some((ReasonKind::Quantization { model, listed }, first.row.clone()));
+    }
+    let outside = on_product
+        .iter()
+        .filter(counts)
+        .copied()
+        .find(|row| !in_bounds(row, look.build));
+    let elsewhere = || other_versions(look, product, labels).filter(|row| counts(&row));
+    let row = outside.or_else(elsewhere)?;
+    let upstream = look
+        .build
+        .upstream
+        .as_ref()
+        .unwrap_or(&look.build.version)
+        .text()
+        .to_owned();
+    Some((
+        ReasonKind::VersionOutsideRow {
+            upstream,
+            wants: describe_range(row),
+        },
+        row.row.clone(),
+    ))
 }
 
 /// Says why no row counts: wrong quantization, wrong version, or no row at all. The user's own engine goes on untested.
@@ -166,43 +222,8 @@ fn not_listed(
     in_range: &[&SupportRow],
     labels: &Labels,
 ) -> Option<Found> {
-    let yes = |row: &&&SupportRow| row.level.level().is_some();
-    let (kind, row) = if let Some(first) = in_range.iter().find(yes) {
-        let mut listed: Vec<String> = in_range
-            .iter()
-            .filter(yes)
-            .flat_map(|row| row.quantizations.list().to_vec())
-            .collect();
-        listed.sort();
-        listed.dedup();
-        (
-            ReasonKind::Quantization {
-                model: labels.own.clone(),
-                listed,
-            },
-            first.row.clone(),
-        )
-    } else if let Some(row) = on_product
-        .iter()
-        .find(yes)
-        .copied()
-        .or_else(|| other_versions(look, product, labels))
-    {
-        let upstream = look
-            .build
-            .upstream
-            .as_ref()
-            .unwrap_or(&look.build.version)
-            .text()
-            .to_owned();
-        (
-            ReasonKind::VersionOutsideRow {
-                upstream,
-                wants: describe_range(row),
-            },
-            row.row.clone(),
-        )
-    } else {
+    let miss = closer_miss(look, product, on_product, in_range, labels, None);
+    let (kind, row) = miss.unwrap_or_else(|| {
         let facts = &look.evaluation.request.facts;
         let model = facts
             .architectures
@@ -213,7 +234,7 @@ fn not_listed(
             .cloned()
             .unwrap_or_else(|| "a model of unknown architecture".to_owned());
         (ReasonKind::NotListed { model }, look.build.row.clone())
-    };
+    });
     if look.evaluation.request.policy.explicit_engine {
         look.caveat(kind, &row);
         return Some(Found {

@@ -53,7 +53,7 @@ fn canonical_quantizations(words: &Words, node: &Node, reader: &mut Reader<'_>) 
     let mut labels = Vec::new();
     for word in list {
         if let Some(label) = canonical_label(word) {
-            labels.push(label.to_owned())
+            labels.push(label.to_owned());
         } else {
             let hint = nearest(word, LABELS).map_or_else(
                 || format!("known: {}", LABELS.join(", ")),

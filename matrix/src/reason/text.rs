@@ -65,7 +65,7 @@ impl ReasonKind {
                 ),
             },
             Self::NotListed { model } => format!("no support row lists {model}"),
-            Self::VersionOutsideRow { upstream, wants } => format!("is {upstream}, the model is supported by {wants}"),
+            Self::VersionOutsideRow { upstream, wants } => format!("is {upstream}, the statement holds for {wants}"),
             Self::CpuArchitecture { node, image } => {
                 format!("the image is for {}, the nodes are {node}", listed(image))
             }
