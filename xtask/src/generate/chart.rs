@@ -1,5 +1,6 @@
 //! The values table of the chart's README, from the schema (types, descriptions) and values.yaml (defaults).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
@@ -33,7 +34,8 @@ fn table(schema: &Value, values: &Value) -> anyhow::Result<String> {
 /// One row per leaf: an object with named properties is walked, anything else is one value.
 fn add_rows(path: &str, schema: &Value, value: Option<&Value>, rows: &mut String) -> anyhow::Result<()> {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-        for (name, property) in properties {
+        // Sorted here: whether the map keeps an order of its own depends on what else is built with it.
+        for (name, property) in properties.iter().collect::<BTreeMap<_, _>>() {
             let longer = if path.is_empty() {
                 name.clone()
             } else {
