@@ -97,8 +97,15 @@ fn start_controller(demo: &Demo) -> anyhow::Result<()> {
 
 /// The next stage begins with real nodes, and with the controller that the chart installs.
 fn clear(demo: &Demo) -> anyhow::Result<()> {
-    for what in [["pmd", "--all"], ["nodes", "--all"]] {
-        let arguments = [&["delete", "--wait", "--timeout=60s"], &what[..]].concat();
+    // Workloads go before their pods, or they would make new ones; and a recorded node has no kubelet that ends a pod.
+    let deletions: [&[&str]; 4] = [
+        &["pmd", "--all"],
+        &["deployments,replicasets", "--all"],
+        &["pods", "--all", "--force", "--grace-period=0"],
+        &["nodes", "--all"],
+    ];
+    for what in deletions {
+        let arguments = [&["delete", "--wait", "--timeout=60s"], what].concat();
         show::run_quietly(&mut demo.bed.kubectl_command(&arguments)?)?;
     }
     demo.bed.stop_beside("controller")?;
