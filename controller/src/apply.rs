@@ -94,14 +94,15 @@ impl Applier {
         }
     }
 
-    /// Writes what differs, then removes what is no longer wanted.
+    /// Writes what differs, then removes what is no longer wanted. The workload comes back where it was written: the cache does not
+    /// have it yet.
     pub async fn apply(
         &self,
         owner: &ModelDeployment,
         children: &Children,
         caches: &Caches,
         metrics: &Metrics,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Option<Deployment>, ApplyError> {
         let Children {
             workload,
             service,
@@ -129,17 +130,15 @@ impl Applier {
         )
         .await?;
         let workloads: Api<Deployment> = Api::namespaced(self.client.clone(), &namespace);
-        self.apply_one(
-            &workloads,
-            workload,
-            find(&caches.workloads, workload, ()),
-            "Deployment",
-            metrics,
-        )
-        .await?;
-        self.prune(owner, children, caches, metrics).await
+        let seen = find(&caches.workloads, workload, ());
+        let written = self
+            .apply_one(&workloads, workload, seen, "Deployment", metrics)
+            .await?;
+        self.prune(owner, children, caches, metrics).await?;
+        Ok(written)
     }
 
+    /// The object as the server has it, when it was written.
     async fn apply_one<K>(
         &self,
         api: &Api<K>,
@@ -147,7 +146,7 @@ impl Applier {
         seen: Option<K>,
         kind: &str,
         metrics: &Metrics,
-    ) -> Result<(), ApplyError>
+    ) -> Result<Option<K>, ApplyError>
     where
         K: Resource + Clone + Serialize + DeserializeOwned + Debug,
     {
@@ -163,7 +162,7 @@ impl Applier {
                 })
         });
         if unchanged {
-            return Ok(());
+            return Ok(None);
         }
         if first {
             check_owner(api, wanted, kind).await?;
@@ -181,7 +180,7 @@ impl Applier {
                 look: look(&written),
             },
         );
-        Ok(())
+        Ok(Some(written))
     }
 
     /// Marks of deployments that are gone are not worth tracking one by one: without marks, everything is simply applied again.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crds::{Move, Reason};
+use k8s_openapi::api::apps::v1::Deployment as Workload;
 use kube::Client;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
@@ -79,12 +80,16 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
     if deployment.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let observed = observe(&context.sources, deployment).await;
+    let mut observed = observe(&context.sources, deployment).await;
     let validated = validate(&observed);
     let decided = validated.question.as_ref().ok().map(decide);
     let applied = apply(&context, &observed, decided.as_ref()).await;
     let refused = match applied {
-        Ok(()) => Ok(()),
+        Ok(written) => {
+            // What was just written is younger than the cache: a report on the cached one would call an old rollout the new one.
+            observed.workload = written.map(Arc::new).or(observed.workload);
+            Ok(())
+        }
         Err(error) => Err(error.finding().ok_or(error)?),
     };
     if let Some(decided) = &decided {
@@ -95,9 +100,14 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
     Ok(next_look(&context, &observed, &status.conditions))
 }
 
-async fn apply(context: &Context, observed: &Observed, decided: Option<&Decided>) -> Result<(), ApplyError> {
+/// The workload as the server has it, when it was written.
+async fn apply(
+    context: &Context,
+    observed: &Observed,
+    decided: Option<&Decided>,
+) -> Result<Option<Workload>, ApplyError> {
     let (Some(plan), Ok(model)) = (decided.and_then(|decided| decided.plan.as_ref()), &observed.model) else {
-        return Ok(());
+        return Ok(None);
     };
     let free_devices = observed.free_devices(&plan.choice.pool);
     let children = build(&Blueprint {

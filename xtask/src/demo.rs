@@ -166,7 +166,7 @@ impl Demo {
             );
             artifact.is_some_and(|artifact| artifact.ends_with(digest))
                 && generations.0 == generations.1
-                && condition_status(deployment, "Ready") == Some("True")
+                && condition_status(deployment, "WorkloadReady") == Some("True")
         })?;
         println!("{name} runs {digest} everywhere");
         Ok(())

@@ -14,11 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use matrix::LaunchPlan;
 
-use super::{Blueprint, CONTAINER, PORT_NAME, selector_labels};
+use super::{ARTIFACT_ATTRIBUTE, Blueprint, CONTAINER, PORT_NAME, WEIGHTS_DRIVER, selector_labels};
 use crate::decide::MODEL_PATH;
 
-/// The CSI driver of the node fetcher.
-const WEIGHTS_DRIVER: &str = "weights.plimsoll.dev";
 /// Name of the weights' volume.
 const WEIGHTS: &str = "weights";
 /// Name of the shared memory's volume.
@@ -227,7 +225,7 @@ fn volumes(blueprint: &Blueprint<'_>) -> Vec<Volume> {
                 name: secret.name.clone(),
             }),
             volume_attributes: Some(BTreeMap::from([(
-                "artifact".to_owned(),
+                ARTIFACT_ATTRIBUTE.to_owned(),
                 blueprint.model.reference.clone(),
             )])),
             fs_type: None,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt as _;
 
-use crate::build::CONTAINER;
+use crate::build::{ARTIFACT_ATTRIBUTE, CONTAINER, WEIGHTS_DRIVER};
 use crate::finding::Finding;
 
 /// So many restarts make a habit.
@@ -111,6 +111,16 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
 /// Whether the engine's container has ever started, which it cannot without its weights' volume.
 pub(super) fn has_started(pod: &Pod) -> bool {
     engine(pod).is_some_and(|status| status.container_id.as_ref().is_some_and(|id| !id.is_empty()))
+}
+
+/// Whether the pod is of another version: it mounts weights, and not these.
+pub(super) fn mounts_another(pod: &Pod, digest: &str) -> bool {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let artifacts = volumes
+        .filter_map(|volume| volume.csi.as_ref().filter(|csi| csi.driver == WEIGHTS_DRIVER))
+        .filter_map(|csi| csi.volume_attributes.as_ref()?.get(ARTIFACT_ATTRIBUTE));
+    let mut artifacts = artifacts.peekable();
+    artifacts.peek().is_some() && artifacts.all(|artifact| !artifact.ends_with(digest))
 }
 
 fn engine(pod: &Pod) -> Option<&ContainerStatus> {

@@ -6,7 +6,7 @@ use crds::Reason;
 use crds::node_weights::{ArtifactState, ArtifactStatus};
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::pods::{Pods, has_started};
+use super::pods::{Pods, has_started, mounts_another};
 use crate::build::ANNOTATION_STRATEGY;
 use crate::finding::Finding;
 use crate::observed::{Model, Observed};
@@ -26,18 +26,29 @@ pub(super) fn weights(observed: &Observed, built: bool, seen: &Pods) -> Finding 
         _ if wanted(observed) == 0 => return Finding::new(Reason::WeightsNotNeeded, "no replica is wanted"),
         _ => (),
     }
+    let digest = digest(observed);
     let places: BTreeMap<&str, bool> = seen
         .staying
         .iter()
+        .filter(|pod| digest.is_none_or(|digest| !mounts_another(pod, digest)))
         .filter_map(|pod| Some((pod.spec.as_ref()?.node_name.as_deref()?, has_started(pod))))
         .fold(BTreeMap::new(), |mut places, (node, started)| {
             *places.entry(node).or_insert(false) |= started;
             places
         });
     if places.is_empty() {
-        return Finding::new(Reason::WeightsNotReported, "no pod has a node yet");
+        return Finding::new(Reason::WeightsNotReported, "no pod of this version has a node yet");
     }
     on_nodes(observed, &places)
+}
+
+/// The artifact that the pods are to have: while its registry cannot be read, the one of the last pass.
+fn digest(observed: &Observed) -> Option<&str> {
+    if let Ok(model) = &observed.model {
+        return Some(model.digest());
+    }
+    let settled = observed.deployment.status.as_ref()?.model.as_ref()?;
+    settled.artifact.rsplit_once('@').map(|(_, digest)| digest)
 }
 
 fn facts_only(model: &Model) -> Finding {
@@ -127,6 +138,9 @@ fn of_workload(observed: &Observed, workload: &Deployment, seen: &Pods) -> Findi
         return Finding::new(trouble.reason, format!("{whose}: {}", trouble.message));
     }
     let status = workload.status.clone().unwrap_or_default();
+    if status.observed_generation < workload.metadata.generation {
+        return Finding::new(Reason::RollingOut, "Kubernetes has not looked at the new version yet");
+    }
     let (all, updated) = (status.replicas.unwrap_or(0), status.updated_replicas.unwrap_or(0));
     if all > updated {
         let how = workload

@@ -64,6 +64,9 @@ pub(super) fn ask_each_replica(demo: &Demo, deployment: &str) -> anyhow::Result<
     ];
     let pods: Value = serde_json::from_str(&show::run_quietly(&mut demo.bed.kubectl_command(&list)?)?)?;
     let pods = pods["items"].as_array().context("kubectl lists pods")?;
+    // A pod that ends is still called running.
+    let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    let pods: Vec<&Value> = staying.collect();
     ensure!(
         pods.len() >= 2,
         "{deployment} has {} running pods, expected one on each CPU node",
