@@ -255,13 +255,13 @@ pub struct HostStack {
     pub stacks: BTreeMap<String, String>,
 }
 
-/// A node label with the values that are allowed.
+/// A node label with the values that are allowed, or a label that must be absent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelRequirement {
     /// Label key.
     pub key: String,
-    /// Allowed values.
+    /// Allowed values. None at all: the node must not have the label.
     pub values: Vec<String>,
 }
 

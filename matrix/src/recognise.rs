@@ -45,7 +45,7 @@ pub fn recognise(matrix: &Matrix, observation: &Observation) -> Cluster {
             notes.extend(plain::unknown_devices(node));
         }
     }
-    let mut pools = gather::pools(matrix, finds, observation.nodes.len());
+    let mut pools = gather::pools(matrix, finds, &observation.nodes);
     pools.sort_by(|left, right| left.id.cmp(&right.id));
     notes.extend(observation.ignored.iter().map(|text| Note {
         kind: "ignored".to_owned(),

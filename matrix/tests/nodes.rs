@@ -82,7 +82,10 @@ fn describe(cluster: &Cluster) -> String {
             Standing::Unusable { why, .. } => text.push(format!("  not usable: {why}\n")),
         }
         for label in &pool.affinity {
-            text.push(format!("  held by {} in {}\n", label.key, label.values.join(", ")));
+            text.push(match label.values.as_slice() {
+                [] => format!("  held away from {}\n", label.key),
+                values => format!("  held by {} in {}\n", label.key, values.join(", ")),
+            });
         }
         for note in &pool.notes {
             text.push(format!("  {}: {}\n", note.kind, note.text));

@@ -143,7 +143,11 @@ fn launch_text(plan: &LaunchPlan) -> String {
             .map(|(name, amount)| format!("            {name}: {amount}")),
     );
     for label in &plan.node_affinity {
-        lines.push(format!("            on {} in {}", label.key, label.values.join(", ")));
+        lines.push(if label.values.is_empty() {
+            format!("            on nodes without {}", label.key)
+        } else {
+            format!("            on {} in {}", label.key, label.values.join(", "))
+        });
     }
     lines.push(format!("            up to {} s to start", plan.startup_budget_seconds));
     lines.extend(plan.notes.iter().map(|note| format!("            note: {note}")));

@@ -252,8 +252,13 @@ fn affinity(launch: &LaunchPlan) -> Option<Affinity> {
         .iter()
         .map(|required| NodeSelectorRequirement {
             key: required.key.clone(),
-            operator: "In".to_owned(),
-            values: Some(required.values.clone()),
+            operator: if required.values.is_empty() {
+                "DoesNotExist"
+            } else {
+                "In"
+            }
+            .to_owned(),
+            values: some(required.values.clone()),
         })
         .collect();
     let term = NodeSelectorTerm {

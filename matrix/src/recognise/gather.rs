@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     matrix::Matrix,
+    observation::NodeObservation,
     pool::{EvidenceSource, LabelRequirement, Note, Offer, Pool, PoolNode, Standing},
     recognise::find::Find,
 };
 
 /// Joins finds that differ in nothing but the node.
-pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool> {
+pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: &[NodeObservation]) -> Vec<Pool> {
     let mut groups: BTreeMap<String, Vec<Find>> = BTreeMap::new();
     for find in finds {
         groups.entry(group_key(&find)).or_default().push(find);
     }
-    let split = split_by_memory(groups.values());
+    let kinds = Kinds::new(groups.values(), nodes);
     let mut taken: BTreeMap<String, Option<u64>> = BTreeMap::new();
     let mut made: Vec<(Pool, Option<Offer>)> = Vec::new();
     let mut sorted: Vec<Vec<Find>> = groups.into_values().collect();
@@ -28,7 +29,7 @@ pub(super) fn pools(matrix: &Matrix, finds: Vec<Find>, nodes: usize) -> Vec<Pool
         let Some(first) = group.first() else { continue };
         let id = free_name(&base_name(matrix, first), first, &mut taken);
         let behind = first.behind.clone();
-        made.push((pool(id, &group, nodes, &split), behind));
+        made.push((pool(id, &group, &kinds), behind));
     }
     let names: Vec<(String, Offer, Vec<String>)> = made
         .iter()
@@ -146,7 +147,7 @@ fn free_name(base: &str, find: &Find, taken: &mut BTreeMap<String, Option<u64>>)
     base.to_owned()
 }
 
-fn pool(id: String, group: &[Find], nodes_of_cluster: usize, split: &BTreeSet<String>) -> Pool {
+fn pool(id: String, group: &[Find], kinds: &Kinds) -> Pool {
     let first = &group[0];
     let mut nodes: Vec<PoolNode> = group
         .iter()
@@ -167,7 +168,7 @@ fn pool(id: String, group: &[Find], nodes_of_cluster: usize, split: &BTreeSet<St
         evidence: first.evidence.clone(),
         offer: first.offer.clone(),
         standing: first.standing.clone(),
-        affinity: affinity(group, &nodes, nodes_of_cluster, split),
+        affinity: affinity(group, kinds),
         nodes,
         memory,
         architecture: first.architecture.clone(),
@@ -180,23 +181,57 @@ fn pool(id: String, group: &[Find], nodes_of_cluster: usize, split: &BTreeSet<St
 
 /// What would be one pool if all boards of a name had the same memory.
 fn kind_key(find: &Find) -> String {
-    format!("{:?}|{:?}|{:?}|{:?}", find.vendor, find.product, find.raw, find.offer)
+    format!(
+        "{:?}|{:?}|{:?}|{:?}|{:?}",
+        find.vendor, find.product, find.raw, find.offer, find.architecture
+    )
 }
 
-/// Kinds of which the cluster has boards of several sizes: their product label alone does not hold a pod to one size.
-fn split_by_memory<'run>(groups: impl Iterator<Item = &'run Vec<Find>>) -> BTreeSet<String> {
-    let mut sizes: BTreeMap<String, BTreeSet<Option<u64>>> = BTreeMap::new();
-    for find in groups.filter_map(|group| group.first()) {
-        sizes
-            .entry(kind_key(find))
-            .or_default()
-            .insert(find.memory.bytes.map(|bytes| bytes >> 30));
+/// What the pools of a kind have in common, whatever the state of their nodes: a node that is not ready for a minute, or one that
+/// joins, must not change where running pods are held, for each such change would restart them.
+struct Kinds {
+    /// Kinds of which the cluster has boards of several sizes: their product label alone does not hold a pod to one size.
+    split_by_memory: BTreeSet<String>,
+    /// Names of all nodes, by kind.
+    nodes: BTreeMap<String, BTreeSet<String>>,
+    /// Labels that tell of accelerators, and that no node without one has.
+    accelerator_labels: BTreeSet<String>,
+}
+
+impl Kinds {
+    fn new<'run>(groups: impl Iterator<Item = &'run Vec<Find>>, observed: &[NodeObservation]) -> Self {
+        let mut sizes: BTreeMap<String, BTreeSet<Option<u64>>> = BTreeMap::new();
+        let mut nodes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let (mut told, mut plain) = (BTreeSet::new(), BTreeSet::new());
+        for find in groups.flatten() {
+            let kind = kind_key(find);
+            let size = find.memory.bytes.map(|bytes| bytes >> 30);
+            sizes.entry(kind.clone()).or_default().insert(size);
+            nodes.entry(kind).or_default().insert(find.node.clone());
+            if find.offer == Offer::Node {
+                plain.insert(find.node.as_str());
+            } else {
+                told.extend(telling_labels(find));
+            }
+        }
+        for node in observed.iter().filter(|node| plain.contains(node.name.as_str())) {
+            told.retain(|key| !node.labels.contains_key(*key));
+        }
+        let several = sizes.into_iter().filter(|(_, sizes)| sizes.len() > 1);
+        Self {
+            split_by_memory: several.map(|(kind, _)| kind).collect(),
+            nodes,
+            accelerator_labels: told.into_iter().map(str::to_owned).collect(),
+        }
     }
-    sizes
-        .into_iter()
-        .filter(|(_, sizes)| sizes.len() > 1)
-        .map(|(kind, _)| kind)
-        .collect()
+}
+
+/// Labels by which the accelerator was seen.
+fn telling_labels(find: &Find) -> impl Iterator<Item = &str> {
+    let evidence = find.evidence.iter();
+    let seen = evidence.filter(|evidence| evidence.source == EvidenceSource::NodeLabel);
+    let pins = find.affinity.iter().map(|label| label.key.as_str());
+    pins.chain(seen.map(|evidence| evidence.key.as_str()))
 }
 
 fn memory_requirement(group: &[Find]) -> Option<LabelRequirement> {
@@ -209,28 +244,28 @@ fn memory_requirement(group: &[Find]) -> Option<LabelRequirement> {
     })
 }
 
-/// A product label holds pods to the product. Where there is none, the names of the nodes do; claims hold by attributes.
-fn affinity(
-    group: &[Find],
-    nodes: &[PoolNode],
-    nodes_of_cluster: usize,
-    split: &BTreeSet<String>,
-) -> Vec<LabelRequirement> {
+/// A product label holds pods to the product. Where there is none, the names of the nodes do; claims hold by attributes. Pods
+/// without an accelerator need no node of their own: they stay away from nodes that are labelled for one.
+fn affinity(group: &[Find], kinds: &Kinds) -> Vec<LabelRequirement> {
     let first = &group[0];
+    let kind = kind_key(first);
     let mut requirements = first.affinity.clone();
     let by_claim = first
         .evidence
         .as_ref()
         .is_some_and(|evidence| evidence.source == EvidenceSource::DraAttribute);
-    let everywhere = matches!(first.offer, Offer::Node) && nodes.len() == nodes_of_cluster;
-    if requirements.is_empty() && !by_claim && !everywhere {
-        let values = nodes.iter().map(|node| node.name.clone()).collect();
+    if first.offer == Offer::Node {
+        requirements.extend(kinds.accelerator_labels.iter().map(|key| LabelRequirement {
+            key: key.clone(),
+            values: Vec::new(),
+        }));
+    } else if requirements.is_empty() && !by_claim {
         requirements.push(LabelRequirement {
             key: "kubernetes.io/hostname".to_owned(),
-            values,
+            values: kinds.nodes.get(&kind).into_iter().flatten().cloned().collect(),
         });
     }
-    if split.contains(&kind_key(first)) {
+    if kinds.split_by_memory.contains(&kind) && first.offer != Offer::Node {
         requirements.extend(memory_requirement(group));
     }
     if let Some(architecture) = &first.architecture {
