@@ -1,6 +1,9 @@
 //! The chart's admission policy on a real API server: a node fetcher speaks for its own node only.
 
+use std::process::Output;
+
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 use testbed::{Bed, BedConfig, Reporter};
 
 const NAMESPACE: &str = "plimsoll-system";
@@ -16,24 +19,27 @@ fn a_fetcher(bed: &Bed) -> Result<(String, String)> {
         .context("the pod has a node and a name")
 }
 
-/// Writes the status of a node's weights, changing nothing, with a token of the node fetchers' account.
-fn write_status(bed: &Bed, token: &str, node: &str) -> Result<std::process::Output> {
+/// Writes the status of a node's weights, changing nothing, with a token of the node fetchers' account. By apply, as the fetcher
+/// does: it may not read.
+fn write_status(bed: &Bed, token: &str, node: &str) -> Result<Output> {
+    let object = json!({
+        "apiVersion": "plimsoll.dev/v1alpha1", "kind": "NodeWeights", "metadata": {"name": node}, "status": {},
+    });
+    let file = bed.layout().root().join("policy.json");
+    std::fs::write(&file, object.to_string()).with_context(|| format!("write {}", file.display()))?;
     let arguments = [
         "--token",
         token,
-        "patch",
-        "nodeweights",
-        node,
+        "apply",
+        "--server-side",
         "--subresource",
         "status",
-        "--type",
-        "merge",
+        "--validate=false",
+        "--dry-run=server",
+        "--filename",
     ];
     let mut command = bed.kubectl_command(&arguments)?;
-    command
-        .args(["--patch", r#"{"status":{}}"#, "--dry-run=server"])
-        .output()
-        .context("start kubectl")
+    command.arg(&file).output().context("start kubectl")
 }
 
 #[test]
