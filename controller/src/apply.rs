@@ -208,7 +208,7 @@ impl Applier {
         metrics: &Metrics,
     ) -> Result<(), ApplyError> {
         let Some(claims) = &caches.claims else { return Ok(()) };
-        let wanted = children.claim.as_ref().map(|claim| claim.name_any());
+        let wanted = children.claim.as_ref().map(kube::ResourceExt::name_any);
         let resource = claim_template_resource();
         let namespace = owner.namespace().unwrap_or_default();
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &resource);

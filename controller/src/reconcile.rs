@@ -170,6 +170,7 @@ fn backoff(attempt: u32) -> Duration {
 }
 
 /// What follows an error: whose move it is decides.
+#[expect(clippy::needless_pass_by_value, reason = "this is how the runtime hands them over")]
 pub fn on_error(guarded: Arc<Guarded>, error: &PassError, context: Arc<Context>) -> Action {
     context.metrics.count_error(error.token());
     let key = format!("{}/{}", guarded.namespace().unwrap_or_default(), guarded.name_any());

@@ -248,11 +248,10 @@ fn policy(spec: &ModelDeploymentSpec, has_mirror: bool) -> Result<Policy, Findin
 fn minimum_level(asked: Option<MinimumLevel>, explicit: bool) -> Level {
     match asked {
         Some(MinimumLevel::Verified) => Level::Verified,
-        Some(MinimumLevel::Declared) => Level::Declared,
         Some(MinimumLevel::Experimental) => Level::Experimental,
         Some(MinimumLevel::Untested) => Level::Untested,
         None if explicit => Level::Untested,
-        None => Level::Declared,
+        Some(MinimumLevel::Declared) | None => Level::Declared,
     }
 }
 

@@ -163,9 +163,10 @@ impl Watches<'_> {
             .touched_objects()
             .predicate_filter(predicates::generation, PredicateConfig::default());
         self.tasks.spawn(seen.for_each(move |seen| {
-            future::ready(wake_on(seen, |object| {
+            wake_on(seen, |object| {
                 let _ = wake.unbounded_send(ObjectRef::from_obj(object));
-            }))
+            });
+            future::ready(())
         }));
         store
     }
@@ -186,7 +187,7 @@ impl Watches<'_> {
         let wake = self.wake.clone();
         let config = watcher::Config::default().labels(&format!("{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_DEPLOYMENT}"));
         self.follow(api, config, kind, forget_managers, move |object| {
-            wake_owner(&wake, object)
+            wake_owner(&wake, object);
         })
     }
 
@@ -210,7 +211,7 @@ impl Watches<'_> {
             strip(object);
         };
         self.follow(api, watcher::Config::default().page_size(50), kind, strip, move |_| {
-            bump(&version)
+            bump(&version);
         })
     }
 
@@ -293,8 +294,10 @@ impl Watches<'_> {
             .modify(strip)
             .reflect(writer)
             .touched_objects();
-        self.tasks
-            .spawn(seen.for_each(move |seen| future::ready(wake_on(seen, &on_change))));
+        self.tasks.spawn(seen.for_each(move |seen| {
+            wake_on(seen, &on_change);
+            future::ready(())
+        }));
         store
     }
 }

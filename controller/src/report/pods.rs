@@ -143,7 +143,7 @@ fn unschedulable(pod: &Pod) -> Option<Finding> {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let unplaced = conditions
         .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
-        .last()?;
+        .next_back()?;
     let why = unplaced
         .message
         .as_deref()

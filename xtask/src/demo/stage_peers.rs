@@ -66,13 +66,13 @@ fn print_sources(demo: &Demo, digest: &str) -> anyhow::Result<()> {
                 format!(
                     "{} {}",
                     source["kind"].as_str().unwrap_or("?"),
-                    mebibytes(&source["bytes"])
+                    amount(&source["bytes"])
                 )
             })
             .collect();
         let traffic = demo.bed.dragonfly_traffic(name)?;
         println!(
-            "{name}: {}; its dfdaemon: {:.1} MiB from the registry, {:.1} MiB from peers",
+            "{name} got {}; its dfdaemon: {:.1} MiB from the registry, {:.1} MiB from peers",
             sources.join(", "),
             traffic.back_to_source as f64 / MEBIBYTE,
             traffic.remote_peer as f64 / MEBIBYTE
@@ -83,8 +83,10 @@ fn print_sources(demo: &Demo, digest: &str) -> anyhow::Result<()> {
 
 const MEBIBYTE: f64 = 1_048_576.0;
 
-fn mebibytes(bytes: &Value) -> String {
-    bytes
-        .as_f64()
-        .map_or_else(|| "?".into(), |bytes| format!("{:.1} MiB", bytes / MEBIBYTE))
+fn amount(bytes: &Value) -> String {
+    match bytes.as_f64() {
+        None => "?".into(),
+        Some(bytes) if bytes < MEBIBYTE => format!("{:.1} KiB", bytes / 1024.0),
+        Some(bytes) => format!("{:.1} MiB", bytes / MEBIBYTE),
+    }
 }
