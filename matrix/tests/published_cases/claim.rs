@@ -98,7 +98,7 @@ pub(crate) struct Shown {
     pub(crate) annotation: Option<Registration>,
 }
 
-/// A registration of HAMi.
+/// A registration of `HAMi`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Registration {
