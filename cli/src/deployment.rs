@@ -104,10 +104,9 @@ pub(crate) fn policy(spec: &ModelDeploymentSpec, pull: &BTreeSet<Pull>) -> anyho
 fn minimum_level(asked: Option<MinimumLevel>, explicit: bool) -> Level {
     match asked {
         Some(MinimumLevel::Verified) => Level::Verified,
-        Some(MinimumLevel::Declared) => Level::Declared,
         Some(MinimumLevel::Experimental) => Level::Experimental,
         Some(MinimumLevel::Untested) => Level::Untested,
         None if explicit => Level::Untested,
-        None => Level::Declared,
+        Some(MinimumLevel::Declared) | None => Level::Declared,
     }
 }

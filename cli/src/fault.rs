@@ -58,7 +58,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     for hint in error.chain().filter_map(|cause| cause.downcast_ref::<Hinted>()) {
         eprintln!("  fix: {}", hint.hint);
     }
-    if error.chain().any(|cause| cause.is::<Ours>()) {
+    if error.chain().any(<dyn std::error::Error>::is::<Ours>) {
         ExitCode::from(2)
     } else {
         ExitCode::from(1)

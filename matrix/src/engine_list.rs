@@ -17,6 +17,10 @@ pub struct EngineList {
     pub kind: String,
     /// The engine.
     pub engine: String,
+    /// Its place among engines where nothing else tells candidates apart, first comes first: versions of different engines
+    /// cannot be compared. Engines without a list come last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
     /// Releases that were read, in rising order.
     pub releases: Vec<String>,
     /// Architectures with the releases that list them.

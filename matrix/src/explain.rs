@@ -290,6 +290,7 @@ fn group_words(token: &str) -> String {
         "VersionOutsideRow" => "version without the model",
         "CpuArchitecture" => "other CPU architecture",
         "NoImage" => "without an image",
+        "NoLaunchProfile" => "without a launch profile",
         "PoolUnusable" => "nodes not usable",
         "AlternativeOffer" => "other way to the same cards",
         "AcceleratorNotAsked" => "accelerator not asked for",

@@ -28,6 +28,8 @@ pub(crate) struct Question<'run> {
     pub(crate) asked_nodes: Option<u32>,
     pub(crate) context: Option<u64>,
     pub(crate) concurrency: u64,
+    /// Devices on which somebody ran it, by a verified row.
+    pub(crate) proven_devices: Option<u32>,
 }
 
 /// Devices and nodes of one replica.
@@ -71,17 +73,24 @@ impl<'run> Search<'run> {
         let pool = question.pool;
         let plain = pool.offer == Offer::Node;
         let nodes_there = u32::try_from(pool.nodes.len()).unwrap_or(u32::MAX);
-        let fewest_nodes = question.asked_nodes.or(question.limits.nodes).unwrap_or(1).max(1);
+        let stated_nodes = question.asked_nodes.or(question.limits.nodes);
+        let fewest_nodes = stated_nodes.unwrap_or(1).max(1);
+        let divided = is_divided(&pool.offer);
+        let spans = question.parallel.tensor && question.parallel.nodes && !divided;
         Self {
             question,
-            per_node: if is_divided(&pool.offer) {
+            per_node: if divided {
                 1.min(pool.devices_per_node())
             } else {
                 pool.devices_per_node()
             },
             nodes_there,
             fewest_nodes,
-            most_nodes: fewest_nodes,
+            // Where nobody says how many nodes a replica takes, it takes as many as it needs.
+            most_nodes: match stated_nodes {
+                None if spans => nodes_there.max(1),
+                _ => fewest_nodes,
+            },
             fewest: if plain {
                 1
             } else {
@@ -109,7 +118,11 @@ impl<'run> Search<'run> {
         if let (Some(asked), Some(needs)) = (self.question.asked_nodes, self.question.limits.nodes)
             && asked < needs
         {
-            reasons.push(ReasonKind::TooFewNodes { needs, has: asked });
+            reasons.push(ReasonKind::TooFewNodes {
+                needs,
+                has: asked,
+                asked: true,
+            });
         }
         if let Some(asked) = self.asked() {
             if asked < self.fewest {
@@ -124,27 +137,42 @@ impl<'run> Search<'run> {
                 reasons.push(ReasonKind::Divisibility { devices: asked, rule });
             }
             if asked > self.room() {
-                reasons.push(ReasonKind::TooFewDevices {
-                    needs: asked,
-                    has: self.room(),
-                    asked: false,
-                });
+                reasons.push(self.no_room(asked));
             }
         } else if self.fewest.max(self.multiple) > self.room() {
-            let needs = self.fewest.max(self.multiple);
-            reasons.push(ReasonKind::TooFewDevices {
-                needs,
-                has: self.room(),
-                asked: false,
-            });
+            reasons.push(self.no_room(self.fewest.max(self.multiple)));
         }
         if self.fewest_nodes > self.nodes_there {
             reasons.push(ReasonKind::TooFewNodes {
                 needs: self.fewest_nodes,
                 has: self.nodes_there,
+                asked: false,
             });
         }
         (!reasons.is_empty()).then_some(reasons)
+    }
+
+    /// More devices than a replica can get. Where only the wish for fewer nodes stands in the way, that is the reason.
+    fn no_room(&self, needs: u32) -> ReasonKind {
+        let nodes = needs.div_ceil(self.per_node.max(1));
+        match self.question.asked_nodes {
+            Some(asked) if self.per_node > 0 && nodes > asked && self.nodes_there >= nodes => ReasonKind::TooFewNodes {
+                needs: nodes,
+                has: asked,
+                asked: true,
+            },
+            _ => ReasonKind::TooFewDevices {
+                needs,
+                has: self.room(),
+                asked: false,
+            },
+        }
+    }
+
+    /// Nodes that a number of devices spreads over.
+    fn nodes_of(&self, devices: u32) -> u32 {
+        let needed = devices.div_ceil(self.per_node.max(1));
+        needed.clamp(self.fewest_nodes, self.most_nodes.max(self.fewest_nodes))
     }
 
     /// Devices of the nodes that a replica may span.
@@ -260,7 +288,7 @@ impl<'run> Search<'run> {
     /// Tensor and pipeline degree for a number of devices.
     fn split(&self, devices: u32) -> Result<(u32, u32), ReasonKind> {
         let fault = |rule: String| ReasonKind::Divisibility { devices, rule };
-        let nodes = self.fewest_nodes;
+        let nodes = self.nodes_of(devices);
         if devices < self.fewest {
             return Err(ReasonKind::TooFewDevices {
                 needs: self.fewest,
@@ -329,16 +357,23 @@ impl<'run> Search<'run> {
             pipeline,
             element,
         )?;
-        let overhead = rule
-            .base_mib
-            .saturating_mul(1 << 20)
-            .saturating_add(permille(weights, rule.weights_permille));
+        // A published run on as many devices knows more than an estimate of what the engine takes beside weights and cache.
+        let proven = question
+            .proven_devices
+            .is_some_and(|proven| tensor.saturating_mul(pipeline) >= proven);
+        let base = rule.base_mib.saturating_mul(1 << 20);
+        let (overhead, usable) = if proven {
+            (base, memory)
+        } else {
+            let estimate = base.saturating_add(permille(weights, rule.weights_permille));
+            (estimate, usable(memory, rule))
+        };
         Some(FitArithmetic {
             weights,
             kv_cache,
             overhead,
             needed: weights.saturating_add(kv_cache).saturating_add(overhead),
-            usable: usable(memory, rule),
+            usable,
             memory,
             lower_bound: question.facts.kv_cache.lower_bound,
         })
@@ -347,7 +382,7 @@ impl<'run> Search<'run> {
     fn placement(&self, devices: u32, tensor_parallel: u32, pipeline_parallel: u32, fit: Fit) -> Placement {
         Placement {
             devices,
-            nodes: self.fewest_nodes,
+            nodes: self.nodes_of(devices),
             tensor_parallel,
             pipeline_parallel,
             fit,

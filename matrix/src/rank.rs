@@ -21,8 +21,8 @@ pub(crate) struct Standing<'run> {
 type Step = (&'static str, fn(&Standing<'_>, &Standing<'_>) -> Ordering);
 
 /// The steps in the order of weight. Versions of different vendors' builds say nothing about each other's worth, so the order
-/// of the user's accelerators comes before them.
-const STEPS: [Step; 9] = [
+/// of the user's accelerators comes before them; versions of different engines say nothing either, so engines have places.
+const STEPS: [Step; 11] = [
     ("is not made for this very model", |a, b| general(a).cmp(&general(b))),
     ("its support row names the model less closely", |a, b| {
         a.accepted.model_match.cmp(&b.accepted.model_match)
@@ -32,6 +32,10 @@ const STEPS: [Step; 9] = [
     ("its accelerator comes later in the order of preference", |a, b| {
         a.accepted.preference.cmp(&b.accepted.preference)
     }),
+    ("its replica spans more nodes", |a, b| {
+        a.accepted.placement.nodes.cmp(&b.accepted.placement.nodes)
+    }),
+    ("its engine has a later place", |a, b| engine(a).cmp(&engine(b))),
     ("its upstream version is older", upstream),
     ("its stack is older", stack),
     ("it wastes more memory", |a, b| waste(a).cmp(&waste(b))),
@@ -59,6 +63,11 @@ pub(crate) fn difference(higher: &Standing<'_>, lower: &Standing<'_>) -> &'stati
 
 fn general(standing: &Standing<'_>) -> bool {
     standing.build.channel != Channel::ModelSpecific
+}
+
+/// The place that the matrix gives the engine; engines of one place by name.
+fn engine<'run>(standing: &Standing<'run>) -> (u32, &'run str) {
+    (standing.accepted.engine_place, &standing.build.upstream_engine)
 }
 
 fn channel(standing: &Standing<'_>) -> Channel {

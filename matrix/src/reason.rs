@@ -110,6 +110,8 @@ pub enum ReasonKind {
     },
     /// The build has no image that can be pulled.
     NoImage {},
+    /// The matrix does not know how the build is started.
+    NoLaunchProfile {},
     /// The pool cannot be used.
     PoolUnusable {
         /// Why.
@@ -205,6 +207,8 @@ pub enum ReasonKind {
         needs: u32,
         /// There, or asked for.
         has: u32,
+        /// True when `has` is what a replica may take, whatever there is.
+        asked: bool,
     },
     /// A replica needs more devices than there are or were asked for.
     TooFewDevices {
@@ -240,7 +244,7 @@ pub enum ReasonKind {
 
 impl ReasonKind {
     /// All words, heaviest first.
-    pub const TOKENS: [&'static str; 31] = [
+    pub const TOKENS: [&'static str; 32] = [
         "OtherVendor",
         "ProductUnknown",
         "ProductNotServed",
@@ -254,6 +258,7 @@ impl ReasonKind {
         "CpuArchitecture",
         "CpuArchitectureUnknown",
         "NoImage",
+        "NoLaunchProfile",
         "PoolUnusable",
         "AlternativeOffer",
         "AcceleratorNotAsked",
@@ -290,6 +295,7 @@ impl ReasonKind {
             Self::CpuArchitecture { .. } => "CpuArchitecture",
             Self::CpuArchitectureUnknown { .. } => "CpuArchitectureUnknown",
             Self::NoImage { .. } => "NoImage",
+            Self::NoLaunchProfile { .. } => "NoLaunchProfile",
             Self::PoolUnusable { .. } => "PoolUnusable",
             Self::AlternativeOffer { .. } => "AlternativeOffer",
             Self::AcceleratorNotAsked { .. } => "AcceleratorNotAsked",

@@ -240,3 +240,14 @@ pub struct SupportRow {
     /// Where it is written.
     pub row: RowReference,
 }
+
+impl SupportRow {
+    /// How closely the row names a model. A project that says of its own list that it runs names each architecture in it; a
+    /// list that only bounds what may load names none.
+    pub fn closeness(&self) -> ModelMatch {
+        match self.models.closeness() {
+            ModelMatch::EngineList if self.level <= Statement::Declared => ModelMatch::Architecture,
+            closeness => closeness,
+        }
+    }
+}

@@ -112,7 +112,8 @@ fn every_case_is_decided_as_its_answer_says() {
     let write = std::env::var("GOLDEN").is_ok_and(|word| word == "write");
     let mut tokens = BTreeSet::new();
     let mut wrong = Vec::new();
-    for name in names(&root).into_iter().filter(|name| name != "matrix") {
+    let is_case = |name: &String| root.join(name).join("question.json").exists();
+    for name in names(&root).into_iter().filter(is_case) {
         let folder = root.join(&name);
         let got = answer(&matrix, &folder, &name, &mut tokens);
         let golden = folder.join("answer.txt");

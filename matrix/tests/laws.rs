@@ -16,6 +16,7 @@ const PRODUCTS: &str = "kind: Products\nvendor: VENDOR\nstacks: [{name: kit, sch
 - {id: VENDOR-one, variant: VENDOR-v1, match: [one], memoryMiB: 65536, formats: [bf16, fp16]}\n\
 - {id: VENDOR-two, variant: VENDOR-v2, match: [two], memoryMiB: 32768, noFormats: [fp8], unit: {is: die, multipleOf: 2}}\n";
 
+const LAUNCH: &str = "kind: Launch\nname: eng\ncommand: [serve]\nport: 8000\nmetricsPath: /metrics\nprobes: {startup: /h, readiness: /h, liveness: /h}\npod: {}\nmemory: {usablePermille: 840, baseMib: 2355, weightsPermille: 50}\nstartup: {loadMibPerSecond: 200, warmupSeconds: 60}\nparallel: {tensor: true, nodes: true}\n";
 const LIST: &str = "kind: EngineList\nengine: eng\nreleases: [\"0.1.0\", \"0.9.0\"]\narchitectures: {\
 Alpha: {first: \"0.1.0\"}, Beta: {first: \"0.1.0\", last: \"0.4.0\"}}\n";
 
@@ -78,7 +79,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
 
 /// Builds get a flavor each, so that their ids differ; it travels with the text when they are shuffled.
 fn documents(sketch: &Sketch) -> Vec<Document> {
-    let head = "kind: Builds\ndistribution: dist\nengine: eng\nvendor: [a, b]\nbuilds:\n";
+    let head = "kind: Builds\ndistribution: dist\nengine: eng\nvendor: [a, b]\nlaunch: eng\nbuilds:\n";
     let builds: String = sketch
         .builds
         .iter()
@@ -100,6 +101,7 @@ fn documents(sketch: &Sketch) -> Vec<Document> {
         document("products/a.yaml", PRODUCTS.replace("VENDOR", "a")),
         document("products/b.yaml", PRODUCTS.replace("VENDOR", "b")),
         document("engines/eng.yaml", LIST.to_owned()),
+        document("launch/eng.yaml", LAUNCH.to_owned()),
         document("builds/dist.yaml", format!("{head}{builds}")),
         document(
             "support/dist.yaml",

@@ -1,5 +1,7 @@
 //! `plimsoll matrix diff`: what changed between two matrices, entry by entry.
 
+use std::fmt::Write as _;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use matrix::Matrix;
@@ -19,7 +21,8 @@ use crate::{
 struct Change {
     kind: &'static str,
     name: String,
-    change: &'static str,
+    #[serde(rename = "change")]
+    what: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fields: Vec<String>,
 }
@@ -80,7 +83,7 @@ fn rows(matrix: &Matrix) -> anyhow::Result<Entries> {
         let value = plain(row)?;
         let file = row.row.path.rsplit('/').next().unwrap_or(&row.row.path);
         let mut name = format!("{file}: {} {} {}", value["builds"], value["models"], value["products"]);
-        name.push_str(&format!(" {}", value["quantizations"]));
+        let _ = write!(name, " {}", value["quantizations"]);
         while entries.contains_key(&name) {
             name.push('+');
         }
@@ -101,7 +104,7 @@ fn compare(kind: &'static str, from: &Entries, to: &Entries, changes: &mut Vec<C
         changes.push(Change {
             kind,
             name: name.clone(),
-            change,
+            what: change,
             fields,
         });
     }
@@ -122,14 +125,14 @@ fn fields(old: &Value, new: &Value) -> Vec<String> {
 fn text(changes: &[Change], from: &Matrix, to: &Matrix) -> String {
     let mut text = format!("{} -> {}\n", from.revision().short(), to.revision().short());
     for change in changes {
-        let mark = match change.change {
+        let mark = match change.what {
             "added" => "+",
             "removed" => "-",
             _ => "~",
         };
-        text.push_str(&format!("{mark} {:<8} {}\n", change.kind, change.name));
+        let _ = writeln!(text, "{mark} {:<8} {}", change.kind, change.name);
         for field in &change.fields {
-            text.push_str(&format!("             {field}\n"));
+            let _ = writeln!(text, "             {field}");
         }
     }
     if changes.is_empty() {

@@ -1,5 +1,7 @@
 //! `plimsoll explain` and `why-not`.
 
+use std::fmt::Write as _;
+
 use std::collections::BTreeSet;
 
 use matrix::{Choice, Cluster, Decision, ExplainOptions, Explained, LaunchInput, LaunchPlan, Outcome, Pull, Request};
@@ -215,16 +217,17 @@ fn verdict_text(name: &str, verdict: &matrix::Verdict) -> String {
         Outcome::Rejected => format!("{name}: {} on {pool} would not work\n", verdict.build),
     };
     for reason in &verdict.reasons {
-        text.push_str(&format!(
-            "  {:<22} {} ({})\n",
+        let _ = writeln!(
+            text,
+            "  {:<22} {} ({})",
             reason.kind.token(),
             reason.kind.text(),
             reason.row
-        ));
-        text.push_str(&format!("  {:<22} -> {}\n", "", reason.kind.fix(&verdict.build)));
+        );
+        let _ = writeln!(text, "  {:<22} -> {}", "", reason.kind.fix(&verdict.build));
     }
     for caveat in &verdict.caveats {
-        text.push_str(&format!("  {:<22} {} ({})\n", "mind", caveat.kind.text(), caveat.row));
+        let _ = writeln!(text, "  {:<22} {} ({})", "mind", caveat.kind.text(), caveat.row);
     }
     text
 }

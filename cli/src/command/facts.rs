@@ -22,7 +22,7 @@ pub(crate) fn run(own: &Facts, format: Format) -> anyhow::Result<Answer> {
 fn table(facts: &ModelFacts) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
-        rows.push(vec![name.to_owned(), value.unwrap_or_else(|| "unknown".to_owned())])
+        rows.push(vec![name.to_owned(), value.unwrap_or_else(|| "unknown".to_owned())]);
     };
     let words = |list: &[String]| (!list.is_empty()).then(|| list.join(", "));
     add("architecture", words(&facts.architectures));

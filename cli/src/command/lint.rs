@@ -1,5 +1,7 @@
 //! `plimsoll matrix lint`: what is wrong with a folder of documents.
 
+use std::fmt::Write as _;
+
 use std::path::Path;
 
 use matrix::{Finding, LintOptions, Severity};
@@ -47,7 +49,10 @@ pub(crate) fn run(own: &Lint, matrix: Option<&Path>, format: Format) -> anyhow::
 }
 
 fn text(report: &Report) -> String {
-    let mut text: String = report.findings.iter().map(|finding| format!("{finding}\n")).collect();
-    text.push_str(&format!("{} errors, {} warnings\n", report.errors, report.warnings));
+    let mut text = String::new();
+    for finding in &report.findings {
+        let _ = writeln!(text, "{finding}");
+    }
+    let _ = writeln!(text, "{} errors, {} warnings", report.errors, report.warnings);
     text
 }

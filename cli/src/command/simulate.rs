@@ -1,5 +1,7 @@
 //! `plimsoll simulate`: the pools of a cluster, and what deployments would get on it.
 
+use std::fmt::Write as _;
+
 use std::collections::BTreeSet;
 
 use matrix::{Cluster, Pool, Standing};
@@ -56,12 +58,7 @@ fn text(simulated: &Simulated) -> String {
         if index == 0 {
             text.push('\n');
         }
-        text.push_str(&format!(
-            "{pool}: {} [{}: {}]\n",
-            note.text,
-            note.kind,
-            note.nodes.join(", ")
-        ));
+        let _ = writeln!(text, "{pool}: {} [{}: {}]", note.text, note.kind, note.nodes.join(", "));
     }
     if !simulated.deployments.is_empty() {
         let rows: Vec<Vec<String>> = simulated.deployments.iter().map(deployment_row).collect();

@@ -5,7 +5,7 @@ use crate::{
     decide::classes::Classes,
     decide::{host, policy, statement},
     fit::{self, Placement, Question},
-    launch::{MemoryRule, ParallelRule},
+    launch::{MemoryRule, ParallelRule, Profile},
     matrix::Matrix,
     pool::{Offer, Pool},
     product::{Product, Vendor},
@@ -35,6 +35,8 @@ pub(crate) struct Accepted {
     pub(crate) row: RowReference,
     pub(crate) evidence: String,
     pub(crate) preference: usize,
+    /// Place of the engine among engines whose versions cannot be compared.
+    pub(crate) engine_place: u32,
     pub(crate) stack: Option<(String, EngineVersion)>,
     pub(crate) image: Image,
     pub(crate) context: Option<u64>,
@@ -182,9 +184,13 @@ impl<'run> Look<'run> {
         host::look(self, vendor);
         let statement = statement::look(self, product);
         self.weight_format();
+        self.launch_profile();
         let limits = statement.as_ref().map(|found| found.limits.clone()).unwrap_or_default();
         let context = self.context(&limits, statement.as_ref().map_or(&self.build.row, |found| &found.row));
-        let placement = self.placement(product, vendor, &limits, preference.map(|(_, wish)| wish), context);
+        let verified = statement.as_ref().is_some_and(|found| found.level == Level::Verified);
+        let proven = limits.devices.filter(|_| verified);
+        let wish = preference.map(|(_, wish)| wish);
+        let placement = self.placement((product, vendor), (&limits, proven), wish, context);
         let found = statement?;
         Some(Accepted {
             level: found.level,
@@ -192,6 +198,7 @@ impl<'run> Look<'run> {
             row: found.row,
             evidence: found.evidence,
             preference: preference.map_or_else(|| usize::from(self.pool.offer == Offer::Node), |(index, _)| index),
+            engine_place: self.engine_place(),
             stack: host::main_stack(self.build, vendor),
             image: image?,
             context,
@@ -215,6 +222,32 @@ impl<'run> Look<'run> {
             format: format.to_owned(),
             loads,
         });
+    }
+
+    /// Without a profile nobody could start the build, but for a user who brings the command along.
+    fn launch_profile(&mut self) {
+        if self.profile().is_some() {
+            return;
+        }
+        let row = self.build.row.clone();
+        if self.evaluation.request.policy.explicit_engine {
+            self.caveat(ReasonKind::NoLaunchProfile {}, &row);
+        } else {
+            self.against(ReasonKind::NoLaunchProfile {}, &row);
+        }
+    }
+
+    fn profile(&self) -> Option<&'run Profile> {
+        let name = self.build.launch.as_deref()?;
+        self.evaluation.matrix.index.profiles.get(name)
+    }
+
+    fn engine_place(&self) -> u32 {
+        let lists = &self.evaluation.matrix.contents.lists;
+        lists
+            .get(&self.build.upstream_engine)
+            .and_then(|list| list.place)
+            .unwrap_or(u32::MAX)
     }
 
     /// The context to serve: what is asked for, else the model's own, cut at what the row allows.
@@ -252,17 +285,12 @@ impl<'run> Look<'run> {
 
     fn placement(
         &mut self,
-        product: &Product,
-        vendor: &Vendor,
-        limits: &Limits,
+        (product, vendor): (&Product, &Vendor),
+        (limits, proven_devices): (&Limits, Option<u32>),
         wish: Option<&Preference>,
         context: Option<u64>,
     ) -> Option<Placement> {
-        let profile = self
-            .build
-            .launch
-            .as_deref()
-            .and_then(|name| self.evaluation.matrix.index.profiles.get(name));
+        let profile = self.profile();
         let request = self.evaluation.request;
         let resource = self.pool.resource();
         let rule = resource.and_then(|name| {
@@ -286,6 +314,7 @@ impl<'run> Look<'run> {
             asked_nodes: request.demand.nodes,
             context,
             concurrency: request.demand.concurrency.unwrap_or(1),
+            proven_devices,
         };
         if let (Some(floor), Some(memory)) = (limits.memory_mib, self.pool.memory.bytes)
             && memory >> 20 < floor

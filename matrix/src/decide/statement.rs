@@ -90,7 +90,7 @@ fn closeness(row: &SupportRow, product: &Product) -> Closeness {
         Words::Unset | Words::Any | Words::None => 3,
     };
     (
-        row.models.closeness(),
+        row.closeness(),
         by_product,
         u8::from(row.quantizations.list().is_empty()),
     )
@@ -120,7 +120,7 @@ fn found(look: &Look<'_>, row: &SupportRow) -> Found {
     let named = if look.build.channel == Channel::ModelSpecific {
         ModelMatch::Checkpoint
     } else {
-        row.models.closeness()
+        row.closeness()
     };
     Found {
         level: level_of(look, row),
@@ -173,7 +173,7 @@ fn closer_miss(
     let counts = |row: &&&SupportRow| {
         row.level.level().is_some()
             && row.models.closeness() != ModelMatch::EngineList
-            && than.is_none_or(|closeness| row.models.closeness() < closeness)
+            && than.is_none_or(|closeness| row.closeness() < closeness)
     };
     let misses: Vec<&SupportRow> = in_range
         .iter()

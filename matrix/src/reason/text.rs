@@ -20,6 +20,7 @@ impl ReasonKind {
             Self::NumberFormat { .. } => 82,
             Self::CpuArchitecture { .. } => 80,
             Self::NoImage {} => 75,
+            Self::NoLaunchProfile {} => 74,
             Self::NotListed { .. } => 72,
             Self::Quantization { .. } => 60,
             Self::VersionOutsideRow { .. } => 55,
@@ -71,6 +72,7 @@ impl ReasonKind {
             }
             Self::CpuArchitectureUnknown { of } => format!("the CPU architecture of the {of} is not stated"),
             Self::NoImage {} => "has no published image".to_owned(),
+            Self::NoLaunchProfile {} => "has no launch profile: how it is started is not known".to_owned(),
             Self::PoolUnusable { why, .. } => why.clone(),
             Self::AlternativeOffer { to, offer } => format!("{offer} are the same cards as pool {to}"),
             Self::AcceleratorNotAsked { product, asked } => format!("{product} is not among {}", listed(asked)),
@@ -93,7 +95,16 @@ impl ReasonKind {
             Self::LevelTooLow { level, minimum } => format!("is {level}, at least {minimum} is asked for"),
             Self::PullNotAllowed { pull } => format!("its image is {pull}"),
             Self::ContextTooLong { asked, limit, of } => format!("{asked} tokens of context, the {of} allows {limit}"),
-            Self::TooFewNodes { needs, has } => format!("needs {needs} nodes, there are {has}"),
+            Self::TooFewNodes {
+                needs,
+                has,
+                asked: true,
+            } => format!("needs {needs} nodes, a replica may take {has}"),
+            Self::TooFewNodes {
+                needs,
+                has,
+                asked: false,
+            } => format!("needs {needs} nodes, there are {has}"),
             Self::TooFewDevices {
                 needs,
                 has,
@@ -134,6 +145,9 @@ impl ReasonKind {
             Self::VersionNotAsked { version, .. } => format!("let spec.engine.versionRange hold {version}"),
             Self::ChannelNotAsked { channel } => format!("accept {channel} releases"),
             Self::TooLittleMemory { .. } => "lower spec.context, or use smaller weights or larger devices".to_owned(),
+            Self::TooFewNodes { has, asked: true, .. } => {
+                format!("use nodes with more devices: a replica may take {has}")
+            }
             Self::TooFewNodes { needs, .. } => format!("give the pool {needs} nodes"),
             Self::Divisibility { .. } => "ask for another number of devices, or leave the number open".to_owned(),
             Self::TooFewDevices { needs, asked: true, .. } => format!("ask for {}", devices(*needs)),

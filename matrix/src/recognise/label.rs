@@ -30,6 +30,18 @@ pub(super) fn products(matrix: &Matrix, vendor: &Vendor, node: &NodeObservation)
         .collect()
 }
 
+/// The products of a mixed node, where each has a label of its own; a label with one value for the whole node cannot tell.
+pub(super) fn several(labels: &[Named]) -> Vec<&str> {
+    let mut names: Vec<&str> = labels
+        .iter()
+        .filter(|named| !named.pins)
+        .map(|named| named.raw.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 fn by_rule(matrix: &Matrix, vendor: &Vendor, rule: &ProductLabel, node: &NodeObservation) -> Vec<Named> {
     let values: Vec<(&String, String, bool)> = if rule.key.split_once('*').is_none() {
         node.labels

@@ -33,7 +33,7 @@ pub(super) fn unknown(missing: impl Into<String>) -> DeviceMemory {
 }
 
 /// Memory by the vendor's labels.
-pub(super) fn by_label(vendor: &Vendor, node: &NodeObservation) -> Option<DeviceMemory> {
+pub(super) fn by_label(vendor: &Vendor, node: &NodeObservation, product: Option<&Product>) -> Option<DeviceMemory> {
     let mut refused = None;
     for rule in &vendor.labels.memory {
         let Some((key, value)) = label_value(&rule.key, node) else {
@@ -43,6 +43,9 @@ pub(super) fn by_label(vendor: &Vendor, node: &NodeObservation) -> Option<Device
             Some(bytes) if plausible(bytes) => return Some(known(bytes, key)),
             Some(_) | None if names::is_placeholder(&value) || value == "0" => {}
             _ => {
+                if let Some(memory) = in_another_unit(&key, &value, product) {
+                    return Some(memory);
+                }
                 refused.get_or_insert(unknown(format!("the label {key}={value} is no plausible amount")));
             }
         }
@@ -50,21 +53,38 @@ pub(super) fn by_label(vendor: &Vendor, node: &NodeObservation) -> Option<Device
     refused
 }
 
-/// The value of a label, or the rest of its key where the rule ends in `*`.
+/// Generations of a plugin write one label in different units. A plain number is read in another one only where the catalogue
+/// has the same amount: without it nothing tells which unit is meant.
+fn in_another_unit(key: &str, value: &str, product: Option<&Product>) -> Option<DeviceMemory> {
+    [("MiB", 1 << 20), ("GiB", 1 << 30), ("bytes", 1)]
+        .into_iter()
+        .find_map(|(unit, factor)| {
+            let bytes = quantity::label_bytes(value, factor)?;
+            (plausible(bytes) && near(bytes, product)).then(|| known(bytes, format!("{key}, read in {unit}")))
+        })
+}
+
+/// Whether an amount is about what the catalogue knows.
+fn near(bytes: u64, product: Option<&Product>) -> bool {
+    let sizes = product.into_iter().flat_map(|product| &product.memory_mib);
+    sizes
+        .into_iter()
+        .any(|mib| bytes.abs_diff(mib << 20) <= (mib << 20) / 4)
+}
+
+/// The value of a label, or the rest of its key where the rule ends in `*`. A `*` inside stands for the name of a product;
+/// of several such labels none is the memory of the node's devices.
 fn label_value(pattern: &str, node: &NodeObservation) -> Option<(String, String)> {
-    match pattern.strip_suffix('*') {
-        None => node
+    if let Some(front) = pattern.strip_suffix('*') {
+        let key = node
             .labels
-            .get(pattern)
-            .map(|value| (pattern.to_owned(), value.clone())),
-        Some(front) => {
-            let key = node
-                .labels
-                .keys()
-                .find(|key| key.starts_with(front) && key.len() > front.len())?;
-            Some((key.clone(), key[front.len()..].to_owned()))
-        }
+            .keys()
+            .find(|key| key.starts_with(front) && key.len() > front.len())?;
+        return Some((key.clone(), key[front.len()..].to_owned()));
     }
+    let mut fitting = node.labels.iter().filter(|(key, _)| names::fits(pattern, key));
+    let (key, value) = fitting.next()?;
+    fitting.next().is_none().then(|| (key.clone(), value.clone()))
 }
 
 /// Memory by the catalogue; unknown where boards of one name differ.
@@ -139,13 +159,7 @@ pub(super) fn by_units(
         .map(|unit| (*unit, per_device.saturating_mul(*unit) << 20))
         .collect();
     let sane: Vec<&(u64, u64)> = readings.iter().filter(|(_, bytes)| plausible(*bytes)).collect();
-    let near = |bytes: u64| {
-        let sizes = product.into_iter().flat_map(|product| &product.memory_mib);
-        sizes
-            .into_iter()
-            .any(|mib| bytes.abs_diff(mib << 20) <= (mib << 20) / 4)
-    };
-    if let Some((_, bytes)) = sane.iter().find(|(_, bytes)| near(*bytes)) {
+    if let Some((_, bytes)) = sane.iter().find(|(_, bytes)| near(*bytes, product)) {
         return known(*bytes, resource);
     }
     match (units_mib, sane.as_slice()) {

@@ -89,8 +89,12 @@ impl View<'_> {
             let mut find = self.find(&identity, offered.offer(annotations));
             self.count(&mut find, offered, annotations);
             self.measure(&mut find, &identity, Some(offered), annotations);
-            if kinds.len() > 1 {
-                let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+            let names: Vec<&str> = if kinds.len() > 1 {
+                kinds.iter().map(|kind| kind.name.as_str()).collect()
+            } else {
+                label::several(labels)
+            };
+            if names.len() > 1 {
                 find.refuse(
                     format!("cards of several kinds ({}) under one resource name", names.join(", ")),
                     Some("use one kind of card per node, or a sharing plugin that can choose"),

@@ -25,7 +25,7 @@ impl View<'_> {
             return;
         }
         let product = self.product(find.product.as_ref());
-        let by_label = memory::by_label(self.vendor, self.node);
+        let by_label = memory::by_label(self.vendor, self.node, product);
         let observed = match &find.offer {
             Offer::Partition {
                 profile: Some(profile), ..

@@ -4,7 +4,12 @@ use super::View;
 use crate::{
     pool::{LabelRequirement, Offer},
     product::Product,
-    recognise::{annotation::Annotations, find::Find, label::Named, names},
+    recognise::{
+        annotation::Annotations,
+        find::Find,
+        label::{self, Named},
+        names,
+    },
 };
 
 impl View<'_> {
@@ -124,6 +129,9 @@ fn describe_count(find: &Find) -> String {
 
 /// Two labels that name two known products.
 fn conflict(labels: &[Named]) -> Option<String> {
+    if label::several(labels).len() > 1 {
+        return None;
+    }
     let known: Vec<&Named> = labels.iter().filter(|named| named.product.is_some()).collect();
     let first = known.first()?;
     let other = known.iter().find(|named| named.product != first.product)?;
