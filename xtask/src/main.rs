@@ -1,6 +1,7 @@
 //! Tasks of the repository. `cargo xtask --help` lists them.
 
 mod bed;
+mod bench;
 mod binaries;
 mod demo;
 mod generate;
@@ -34,6 +35,8 @@ enum Task {
     Images(images::Arguments),
     /// Write everything that is generated and committed: CRDs, the chart's copy and README, the command reference.
     Generate(generate::Arguments),
+    /// Measure ratios against other tools, in one run on this machine.
+    Bench(bench::Arguments),
     /// Look for leftovers in the tracked files: unfinished work, files that grew too long, links that lead nowhere.
     LintText,
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Task::Testbed(arguments) => bed::run(&arguments),
         Task::Images(arguments) => images::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
         Task::LintText => text::run(),
     };
     testbed::wait_if_interrupted();

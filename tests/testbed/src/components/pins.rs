@@ -269,6 +269,19 @@ pub const PINS: &[Component] = &[
         },
         build_seconds: 1,
     },
+    // The same registry, two major versions apart: one keeps a broken upload session, the other drops it.
+    Component {
+        name: "distribution",
+        version: "3.1.2",
+        prebuilt_sha256: None,
+        recipe: Recipe::Go {
+            module: "distribution",
+            package: "github.com/distribution/distribution/v3/cmd/registry",
+            cgo: false,
+            definitions: &[],
+        },
+        build_seconds: 90,
+    },
     Component {
         name: "docker-registry",
         version: "debian",
