@@ -116,7 +116,7 @@ impl Demo {
         self.start_hub()
     }
 
-    /// The stand-in hub, with SmolLM2's real weights and the shape of Qwen3-8B.
+    /// The stand-in hub, with `SmolLM2`'s real weights and the shape of Qwen3-8B.
     fn start_hub(&self) -> anyhow::Result<()> {
         let program = binaries::path("standin-hub");
         let shape = self.hub_root.join("Qwen/Qwen3-8B");
@@ -130,16 +130,6 @@ impl Demo {
         let alive = format!("{HUB}/api/models/{}", fixture::SMOLLM2);
         self.bed.start_beside("standin-hub", &mut hub, || http::is_ok(&alive))?;
         Ok(())
-    }
-
-    /// One of our programs, as a user would call it, with the hub in its environment.
-    fn tool(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Command> {
-        let mut command = Command::new(binaries::path(name));
-        command
-            .args(arguments)
-            .env("HF_ENDPOINT", HUB)
-            .current_dir(workspace::root());
-        Ok(command)
     }
 
     /// A reference in the bed's registry.
@@ -179,6 +169,16 @@ impl Demo {
             &mut self.bed.kubectl_command(arguments)?,
         )
     }
+}
+
+/// One of our programs, as a user would call it, with the hub in its environment.
+fn tool(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binaries::path(name));
+    command
+        .args(arguments)
+        .env("HF_ENDPOINT", HUB)
+        .current_dir(workspace::root());
+    command
 }
 
 /// Errors are not reported here: the stage that needs the component meets them again, and says so.

@@ -140,10 +140,8 @@ fn trouble(pod: &Pod, now: Timestamp) -> Option<Finding> {
 }
 
 fn unschedulable(pod: &Pod) -> Option<Finding> {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let unplaced = conditions
-        .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
-        .next_back()?;
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let unplaced = conditions.rfind(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
     let why = unplaced
         .message
         .as_deref()

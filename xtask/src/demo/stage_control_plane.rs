@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use testbed::{Ring, http};
 
-use super::{Demo, show};
+use super::{Demo, show, tool};
 use crate::{binaries, product, workspace};
 
 const CONTROLLER_METRICS: &str = "127.0.0.1:8082";
@@ -27,7 +27,7 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
         apply_deployment(demo, deployment)?;
     }
     for name in ["smollm2", "qwen3-8b"] {
-        demo.await_condition(name, "EngineSelected", Duration::from_secs(60))?;
+        demo.await_condition(name, "EngineSelected", Duration::from_mins(1))?;
     }
     demo.kubectl(&["get", "pmd"])?;
     demo.kubectl(&[
@@ -42,7 +42,7 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
 
 /// Git is the source; the cluster gets a frozen revision and a channel that points to it.
 pub(super) fn ship_matrix(demo: &Demo) -> anyhow::Result<()> {
-    let rendered = show::run_quietly(&mut demo.tool("plimsoll", &["matrix", "render", "--channel", "stable"])?)?;
+    let rendered = show::run_quietly(&mut tool("plimsoll", &["matrix", "render", "--channel", "stable"]))?;
     println!("\n$ plimsoll matrix render --channel stable | kubectl apply --server-side -f -");
     print!("{}", demo.bed.apply(&rendered)?);
     Ok(())

@@ -32,8 +32,8 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
         apply_deployment(demo, deployment)?;
     }
     show::note("Weights are fetched, proven and mounted; engines start.");
-    demo.await_condition("smollm2", "Ready", Duration::from_secs(240))?;
-    demo.await_condition("qwen3-8b", "WorkloadReady", Duration::from_secs(120))?;
+    demo.await_condition("smollm2", "Ready", Duration::from_mins(4))?;
+    demo.await_condition("qwen3-8b", "WorkloadReady", Duration::from_mins(2))?;
     demo.kubectl(&["get", "pmd"])?;
     demo.kubectl(&["get", "pods", "--output", "wide"])?;
     show_pinning(demo)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use testbed::{Ring, fixture};
 
 use super::stage_nodes::ask_each_replica;
-use super::{Demo, show};
+use super::{Demo, show, tool};
 use crate::product;
 
 pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
         demo.reference("models/smollm2:v2")
     );
     demo.kubectl(&["patch", "pmd", "smollm2", "--type", "merge", "--patch", &patch])?;
-    demo.await_artifact("smollm2", &digest, Duration::from_secs(240))?;
+    demo.await_artifact("smollm2", &digest, Duration::from_mins(4))?;
     print_sources(demo, &digest)?;
     ask_each_replica(demo, "smollm2")
 }
@@ -39,7 +39,7 @@ fn push_second_version(demo: &Demo) -> anyhow::Result<String> {
     let arguments = ["push", source.as_str(), target.as_str(), "--plain-http"];
     let printed = show::run(
         &format!("model-packer push file:second-version {target}"),
-        &mut demo.tool("model-packer", &arguments)?,
+        &mut tool("model-packer", &arguments),
     )?;
     let start = printed.find("sha256:").context("model-packer prints the digest")?;
     Ok(printed[start..].chars().take("sha256:".len() + 64).collect())
@@ -72,10 +72,10 @@ fn print_sources(demo: &Demo, digest: &str) -> anyhow::Result<()> {
             .collect();
         let traffic = demo.bed.dragonfly_traffic(name)?;
         println!(
-            "{name} got {}; its dfdaemon: {:.1} MiB from the registry, {:.1} MiB from peers",
+            "{name} got {}; its dfdaemon: {} from the registry, {} from peers",
             sources.join(", "),
-            traffic.back_to_source as f64 / MEBIBYTE,
-            traffic.remote_peer as f64 / MEBIBYTE
+            amount(&traffic.back_to_source.into()),
+            amount(&traffic.remote_peer.into())
         );
     }
     Ok(())

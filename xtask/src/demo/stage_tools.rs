@@ -3,26 +3,26 @@
 use anyhow::ensure;
 use testbed::fixture;
 
-use super::{Demo, show};
+use super::{Demo, show, tool};
 
 pub(super) fn run(demo: &Demo) -> anyhow::Result<()> {
     let artifact = demo.reference("models/smollm2:v1");
-    pack(demo, &artifact)?;
+    pack(&artifact)?;
     bring_back(demo, &artifact)?;
     ask(demo, &artifact)
 }
 
 /// Hub to registry, twice: the second time nothing moves and the digest is the same.
-fn pack(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
+fn pack(artifact: &str) -> anyhow::Result<()> {
     show::note(
         "A model goes from a hub to a registry as one stream. The hub's sha256 of each file becomes its layer digest.",
     );
     let source = format!("hf://{}", fixture::SMOLLM2);
     let arguments = ["push", &source, artifact, "--plain-http"];
     let typed = format!("model-packer {}", arguments.join(" "));
-    let first = show::run(&typed, &mut demo.tool("model-packer", &arguments)?)?;
+    let first = show::run(&typed, &mut tool("model-packer", &arguments))?;
     show::note("Again: every byte is there already.");
-    let second = show::run(&typed, &mut demo.tool("model-packer", &arguments)?)?;
+    let second = show::run(&typed, &mut tool("model-packer", &arguments))?;
     let digests = (digest_in(&first), digest_in(&second));
     ensure!(
         digests.0.is_some() && digests.0 == digests.1,
@@ -47,7 +47,7 @@ fn bring_back(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
         demo.bed.registry_address(),
     ];
     let typed = format!("node-fetcher pull {artifact} --into pulled");
-    show::run(&typed, &mut demo.tool("node-fetcher", &arguments)?)?;
+    show::run(&typed, &mut tool("node-fetcher", &arguments))?;
     Ok(())
 }
 
@@ -58,7 +58,7 @@ fn ask(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
     let arguments = ["push", "hf://Qwen/Qwen3-8B", &large, "--plain-http", "--facts-only"];
     show::run(
         &format!("model-packer {}", arguments.join(" ")),
-        &mut demo.tool("model-packer", &arguments)?,
+        &mut tool("model-packer", &arguments),
     )?;
     show::note("Which engine build would each get in a cluster of mixed accelerators, and why not the others?");
     for (deployment, model) in [
@@ -80,7 +80,7 @@ fn ask(demo: &Demo, artifact: &str) -> anyhow::Result<()> {
         ];
         show::run(
             &format!("plimsoll {}", arguments.join(" ")),
-            &mut demo.tool("plimsoll", &arguments)?,
+            &mut tool("plimsoll", &arguments),
         )?;
     }
     Ok(())
