@@ -450,7 +450,7 @@ mod tests {
     fn a_node_that_goes_away_changes_the_cluster_even_during_a_relist() {
         use watcher::Event;
         let mut looks = NodeLooks::default();
-        let events = [
+        let events = vec![
             (Event::Init, false),
             (Event::InitApply(node("a")), false),
             (Event::InitApply(node("b")), false),

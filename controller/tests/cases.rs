@@ -6,6 +6,12 @@
 //! the digest of the case's own matrix. The artifact of a deployment names a
 //! file of `models/`; another name is an artifact that is not there.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a fixture that cannot be read has failed its test"
+)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

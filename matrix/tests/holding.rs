@@ -1,5 +1,7 @@
 //! Where running pods are held must not change with the state of nodes: each change would restart them.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
+
 use matrix::{Cluster, LabelRequirement, Matrix};
 use serde_json::{Value, json};
 
@@ -34,7 +36,7 @@ fn labelled(name: &str, ready: &str) -> Value {
     node(name, &labels, &json!({}), &json!({"enflame.com/gcu": "2"}), ready)
 }
 
-/// A card that only HAMi's registration names.
+/// A card that only `HAMi`'s registration names.
 fn registered(name: &str, ready: &str) -> Value {
     let card = r#"[{"id":"GPU-1","count":10,"devmem":23034,"devcore":100,"type":"NVIDIA-NVIDIA L4","mode":"hami-core","health":true}]"#;
     let annotations = json!({"hami.io/node-nvidia-register": card});

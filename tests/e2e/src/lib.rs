@@ -78,7 +78,7 @@ impl Scenario {
         Ok(self.bed.stop_beside("fault-proxy")?)
     }
 
-    /// Applies a deployment of SmolLM2.
+    /// Applies a deployment of `SmolLM2`.
     pub fn deploy(&self, name: &str, artifact: &str, replicas: u32) -> Result<()> {
         let deployment = json!({
             "apiVersion": "plimsoll.dev/v1alpha1",
@@ -138,7 +138,7 @@ impl Scenario {
 
     /// Waits until some node's fetcher says this about an artifact, and returns the node's name with it.
     pub fn await_weights(&self, digest: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<(String, Value)> {
-        let found = wait_until(what, Duration::from_secs(180), || {
+        let found = wait_until(what, Duration::from_mins(3), || {
             let nodes = self.bed.get(&["nodeweights"])?;
             let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
             Ok(nodes.iter().find_map(|node| {
