@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use testbed::cluster::wait_until;
 use testbed::{Bed, BedConfig, Error, Layout, Reporter, Ring};
 
 fn config(name: &str) -> BedConfig {
@@ -93,7 +94,12 @@ fn three_nodes_run_pods_and_nothing_is_left_afterwards() {
         "https://10.215.0.1",
         "--insecure-skip-tls-verify",
     ];
-    let answer = bed.node("cpu-1").unwrap().run(&kubectl, &service).unwrap();
+    // A ready kube-proxy has written its first rules; the Service may still be on its way to it.
+    let node = bed.node("cpu-1").unwrap();
+    let answer = wait_until("an answer through a Service", Duration::from_secs(30), || {
+        Ok(node.run(&kubectl, &service).ok())
+    })
+    .unwrap();
     assert!(answer.contains("v1.36"), "the API server through its Service: {answer}");
     let layout = bed.layout().clone();
     assert!(!traces(&layout).is_empty(), "the test looks in the right places");
