@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testbed::cluster::wait_until;
 use testbed::{Bed, BedConfig, Error, Layout, Reporter, Ring};
 
 fn config(name: &str) -> BedConfig {
@@ -86,7 +85,10 @@ fn three_nodes_run_pods_and_nothing_is_left_afterwards() {
         .unwrap();
     assert_eq!(labels.trim(), "node/gcu-1");
     let kubectl = bed.program("kubectl").unwrap().display().to_string();
+    let kubeconfig = bed.kubeconfig().display().to_string();
     let service = [
+        "--kubeconfig",
+        &kubeconfig,
         "get",
         "--raw",
         "/version",
@@ -94,12 +96,7 @@ fn three_nodes_run_pods_and_nothing_is_left_afterwards() {
         "https://10.215.0.1",
         "--insecure-skip-tls-verify",
     ];
-    // A ready kube-proxy has written its first rules; the Service may still be on its way to it.
-    let node = bed.node("cpu-1").unwrap();
-    let answer = wait_until("an answer through a Service", Duration::from_secs(30), || {
-        Ok(node.run(&kubectl, &service).ok())
-    })
-    .unwrap();
+    let answer = bed.node("cpu-1").unwrap().run(&kubectl, &service).unwrap();
     assert!(answer.contains("v1.36"), "the API server through its Service: {answer}");
     let layout = bed.layout().clone();
     assert!(!traces(&layout).is_empty(), "the test looks in the right places");
