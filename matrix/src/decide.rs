@@ -1,6 +1,6 @@
 //! The decision: every build against every pool of its vendor, all reasons collected, the rest ranked.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     build::Build,
@@ -16,80 +16,65 @@ pub(crate) mod candidate;
 mod classes;
 mod host;
 pub(crate) mod image;
+mod place;
 mod policy;
 mod statement;
 mod welcome;
 
-use candidate::{Accepted, Candidate, Evaluation};
+use candidate::{Accepted, Candidate, Candidates, Evaluation};
 
 /// Answers a request. Pure, total and deterministic.
 pub fn decide(matrix: &Matrix, request: &Request) -> Decision {
-    let candidates = Evaluation::new(matrix, request).candidates();
-    let mut eligible: Vec<(&Candidate, Standing<'_>)> = candidates
+    let Candidates { here, elsewhere } = Evaluation::new(matrix, request).candidates();
+    let (accepted, mut rejected): (Vec<Candidate>, Vec<Candidate>) =
+        here.into_iter().partition(|candidate| candidate.accepted.is_some());
+    let mut eligible: Vec<(&Candidate, Standing<'_>)> = accepted
         .iter()
-        .filter_map(|one| standing(matrix, request, one))
+        .filter_map(|one| Some((one, standing(matrix, request, one)?)))
         .collect();
     eligible.sort_by(|left, right| rank::compare(&left.1, &right.1));
-    let rejected = rejected(request, &candidates);
-    let mut verdicts = accepted_verdicts(request, &eligible);
-    verdicts.extend(
-        rejected
-            .iter()
-            .map(|candidate| rejected_verdict(matrix, request, candidate)),
-    );
+    // The nearest first.
+    rejected.sort_by_cached_key(|candidate| {
+        let pool = pool_of(request, candidate).map(|pool| pool.id.as_str());
+        (distance(candidate), candidate.build, pool)
+    });
+    let chosen = eligible.first().map(|(_, best)| choice(best, request));
+    let nearest = nearest(matrix, request, &rejected);
+    let counts = count(matrix, request, (&accepted, &rejected, &elsewhere));
+    let mut verdicts = Vec::with_capacity(accepted.len() + rejected.len() + elsewhere.len());
+    accepted_verdicts(request, &eligible, &mut verdicts);
+    let rejections = rejected.into_iter();
+    verdicts.extend(rejections.map(|candidate| Arc::new(rejected_verdict(matrix, request, candidate))));
+    // No reason is heavier than that there is no such accelerator, so these are the last.
+    let known = &matrix.index.elsewhere;
+    verdicts.extend(elsewhere.into_iter().map(|build| Arc::clone(&known[build])));
     Decision {
         revision: matrix.revision().digest.clone(),
-        chosen: eligible.first().map(|(_, best)| choice(best, request)),
-        counts: count(matrix, request, &candidates),
-        nearest: nearest(matrix, request, &rejected),
+        chosen,
+        counts,
+        nearest,
         verdicts,
     }
 }
 
-fn standing<'run>(
-    matrix: &'run Matrix,
-    request: &'run Request,
-    candidate: &'run Candidate,
-) -> Option<(&'run Candidate, Standing<'run>)> {
-    let accepted = candidate.accepted.as_ref()?;
-    let pool = pool_of(request, candidate)?;
-    Some((
-        candidate,
-        Standing {
-            build: &matrix.contents.builds[candidate.build],
-            pool,
-            accepted,
-        },
-    ))
-}
-
-/// Rejected candidates, the nearest first.
-fn rejected<'run>(request: &Request, candidates: &'run [Candidate]) -> Vec<&'run Candidate> {
-    let mut rejected: Vec<&Candidate> = candidates
-        .iter()
-        .filter(|candidate| candidate.accepted.is_none())
-        .collect();
-    let pool = |candidate: &Candidate| pool_of(request, candidate).map(|pool| pool.id.clone());
-    rejected.sort_by_cached_key(|candidate| (distance(candidate), candidate.build, pool(candidate)));
-    rejected
+fn standing<'run>(matrix: &'run Matrix, request: &'run Request, candidate: &'run Candidate) -> Option<Standing<'run>> {
+    Some(Standing {
+        build: &matrix.contents.builds[candidate.build],
+        pool: pool_of(request, candidate)?,
+        accepted: candidate.accepted.as_deref()?,
+    })
 }
 
 /// How far a candidate is from working: the weight of its heaviest reason, then how many there are.
 fn distance(candidate: &Candidate) -> (u32, usize) {
-    let heaviest = candidate
-        .reasons
-        .iter()
-        .map(|reason| reason.kind.weight())
-        .max()
-        .unwrap_or(0);
-    (heaviest, candidate.reasons.len())
+    let weights = candidate.reasons.iter().map(|reason| reason.kind.weight());
+    (weights.max().unwrap_or(0), candidate.reasons.len())
 }
 
-fn accepted_verdicts(request: &Request, eligible: &[(&Candidate, Standing<'_>)]) -> Vec<Verdict> {
-    let mut verdicts = Vec::with_capacity(eligible.len());
+fn accepted_verdicts(request: &Request, eligible: &[(&Candidate, Standing<'_>)], verdicts: &mut Vec<Arc<Verdict>>) {
     for (position, (candidate, this)) in eligible.iter().enumerate() {
         let before = position.checked_sub(1).and_then(|index| eligible.get(index));
-        verdicts.push(Verdict {
+        verdicts.push(Arc::new(Verdict {
             build: this.build.id.clone(),
             pool: Some(this.pool.id.clone()),
             also: also(request, candidate),
@@ -104,19 +89,18 @@ fn accepted_verdicts(request: &Request, eligible: &[(&Candidate, Standing<'_>)])
             row: Some(this.accepted.row.clone()),
             ranked_below: before.map(|(_, higher)| rank::difference(higher, this).to_owned()),
             devices: Some(this.accepted.placement.devices),
-        });
+        }));
     }
-    verdicts
 }
 
-fn rejected_verdict(matrix: &Matrix, request: &Request, candidate: &Candidate) -> Verdict {
+fn rejected_verdict(matrix: &Matrix, request: &Request, candidate: Candidate) -> Verdict {
     Verdict {
         build: matrix.contents.builds[candidate.build].id.clone(),
-        pool: pool_of(request, candidate).map(|pool| pool.id.clone()),
-        also: also(request, candidate),
+        pool: pool_of(request, &candidate).map(|pool| pool.id.clone()),
+        also: also(request, &candidate),
         outcome: Outcome::Rejected,
-        reasons: candidate.reasons.clone(),
-        caveats: candidate.caveats.clone(),
+        reasons: candidate.reasons,
+        caveats: candidate.caveats,
         level: None,
         row: None,
         ranked_below: None,
@@ -130,10 +114,8 @@ fn pool_of<'run>(request: &'run Request, candidate: &Candidate) -> Option<&'run 
 
 /// The other pools of a candidate.
 fn also(request: &Request, candidate: &Candidate) -> Vec<String> {
-    candidate
-        .pools
-        .iter()
-        .skip(1)
+    let others = candidate.pools.iter().skip(1);
+    others
         .filter_map(|pool| request.pools.get(*pool))
         .map(|pool| pool.id.clone())
         .collect()
@@ -174,33 +156,72 @@ fn choice(best: &Standing<'_>, request: &Request) -> Choice {
     }
 }
 
-fn count(matrix: &Matrix, request: &Request, candidates: &[Candidate]) -> Counts {
-    let mut counts = Counts {
+fn count(
+    matrix: &Matrix,
+    request: &Request,
+    (accepted, rejected, elsewhere): (&[Candidate], &[Candidate], &[usize]),
+) -> Counts {
+    let eligible: usize = accepted.iter().map(|candidate| candidate.pools.len()).sum();
+    let mut tally = Tally::default();
+    for candidate in rejected {
+        tally.add(&candidate.reasons, candidate.pools.len());
+    }
+    if let Some(first) = elsewhere.first() {
+        tally.add(&matrix.index.elsewhere[*first].reasons, elsewhere.len());
+    }
+    Counts {
         builds: matrix.contents.builds.len(),
         pools: request.pools.len(),
-        ..Counts::default()
-    };
-    for candidate in candidates {
-        let weight = candidate.pools.len().max(1);
-        counts.candidates += weight;
-        if candidate.accepted.is_some() {
-            counts.eligible += weight;
-            continue;
-        }
-        counts.rejected += weight;
-        if let Some(heaviest) = candidate.reasons.iter().min() {
-            *counts.by_heaviest.entry(heaviest.kind.token().to_owned()).or_default() += weight;
-        }
-        let tokens: BTreeSet<&str> = candidate.reasons.iter().map(|reason| reason.kind.token()).collect();
-        for token in tokens {
-            *counts.by_reason.entry(token.to_owned()).or_default() += weight;
+        candidates: eligible + tally.rejected,
+        eligible,
+        rejected: tally.rejected,
+        by_reason: named(&tally.by_reason),
+        by_heaviest: named(&tally.by_heaviest),
+    }
+}
+
+/// Numbers by reason; there are few reasons, so a list is quicker than a map.
+#[derive(Default)]
+struct Tally {
+    rejected: usize,
+    by_reason: Vec<(&'static str, usize)>,
+    by_heaviest: Vec<(&'static str, usize)>,
+}
+
+impl Tally {
+    /// Reasons of one candidate, in order.
+    fn add(&mut self, reasons: &[Reason], weight: usize) {
+        self.rejected += weight;
+        let mut before = "";
+        for reason in reasons {
+            let token = reason.kind.token();
+            if before.is_empty() {
+                raise(&mut self.by_heaviest, token, weight);
+            }
+            if token != before {
+                raise(&mut self.by_reason, token, weight);
+            }
+            before = token;
         }
     }
-    counts
+}
+
+fn raise(numbers: &mut Vec<(&'static str, usize)>, token: &'static str, weight: usize) {
+    match numbers.iter_mut().find(|(other, _)| *other == token) {
+        Some((_, number)) => *number += weight,
+        None => numbers.push((token, weight)),
+    }
+}
+
+fn named(numbers: &[(&'static str, usize)]) -> BTreeMap<String, usize> {
+    numbers
+        .iter()
+        .map(|(token, number)| ((*token).to_owned(), *number))
+        .collect()
 }
 
 /// At most five misses that something could be done about, and of one distribution on one pool only the nearest.
-fn nearest(matrix: &Matrix, request: &Request, rejected: &[&Candidate]) -> Vec<NearMiss> {
+fn nearest(matrix: &Matrix, request: &Request, rejected: &[Candidate]) -> Vec<NearMiss> {
     let mut misses: Vec<NearMiss> = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for candidate in rejected {

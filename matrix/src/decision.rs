@@ -1,6 +1,6 @@
 //! What the matrix answers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,10 @@ pub struct Decision {
     /// The choice; `None` when no candidate is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<Choice>,
-    /// One verdict per candidate, best first: eligible ones by rank, then rejected ones by how near they came.
-    pub verdicts: Vec<Verdict>,
+    /// One verdict per candidate, best first: eligible ones by rank, then rejected ones by how near they came. Builds of vendors
+    /// that the cluster has nothing of share theirs with every other decision.
+    #[serde(with = "shared")]
+    pub verdicts: Vec<Arc<Verdict>>,
     /// Numbers for people.
     pub counts: Counts,
     /// The rejected candidates that came nearest, at most five, with what would help.
@@ -125,6 +127,24 @@ pub struct Verdict {
     /// Devices of one replica, for the chosen and the eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<u32>,
+}
+
+/// Shared values are written as what they hold.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Verdict;
+
+    pub(super) fn serialize<S: Serializer>(verdicts: &[Arc<Verdict>], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(verdicts.iter().map(AsRef::as_ref))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<Verdict>>, D::Error> {
+        let verdicts = Vec::<Verdict>::deserialize(deserializer)?;
+        Ok(verdicts.into_iter().map(Arc::new).collect())
+    }
 }
 
 /// What became of a candidate.

@@ -1,18 +1,26 @@
 //! What makes a decision quick: which rows may speak of a model, which builds a row selects, which builds serve a vendor.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use model_facts::{ModelFacts, WeightFormat};
 
 use crate::{
     build::Build,
+    decision::Verdict,
     launch::Profile,
     reading::Contents,
     reason::RowReference,
     support::{BuildSelector, ENGINE_LIST, ModelMatch, SupportRow},
-    version::{EngineVersion, VersionRange, VersionScheme},
+    version::VersionRange,
 };
+
+mod prepared;
+
+pub(crate) use prepared::{Bounds, HostNeeds, StackNeed};
 
 /// Tables made once when a matrix is loaded.
 #[derive(Debug, Clone)]
@@ -37,6 +45,14 @@ pub(crate) struct Index {
     pub(crate) profiles: BTreeMap<String, Profile>,
     /// Globs of model-specific builds.
     bindings: BTreeMap<usize, Vec<GlobMatcher>>,
+    /// Versions between which each row speaks.
+    pub(crate) bounds: Vec<Bounds>,
+    /// The versions that each row speaks of, in words.
+    pub(crate) ranges: Vec<String>,
+    /// What each build needs of hosts.
+    pub(crate) host_needs: Vec<Vec<HostNeeds>>,
+    /// The verdict on each build where the cluster has nothing of its vendors.
+    pub(crate) elsewhere: Vec<Arc<Verdict>>,
 }
 
 impl Index {
@@ -54,9 +70,15 @@ impl Index {
             by_distribution: BTreeMap::new(),
             profiles: profiles(contents),
             bindings: BTreeMap::new(),
+            bounds: contents.rows.iter().map(Bounds::new).collect(),
+            ranges: contents.rows.iter().map(describe_range).collect(),
+            host_needs: Vec::new(),
+            elsewhere: Vec::new(),
         };
         index.add_builds(contents);
         index.add_rows(contents);
+        index.host_needs = prepared::host_needs(contents, &index.vendors_of);
+        index.elsewhere = prepared::elsewhere(contents, &index.vendors_of);
         index
     }
 
@@ -124,20 +146,36 @@ impl Index {
         selected.into_iter().collect()
     }
 
-    /// Rows that may speak of a model, as pairs of build and row, in order. Rows by the engine's list are among them when the
-    /// list of the build's upstream version has the architecture.
-    pub(crate) fn pairs(&self, facts: &ModelFacts, contents: &Contents) -> Vec<(usize, usize)> {
+    /// Rows that may speak of a model, as pairs of build and row: by build, then by what the rows say. Rows by the engine's list are among them when the
+    /// list of the build's upstream version has the architecture. `rows` are those of the model, and only `wanted` builds count.
+    pub(crate) fn pairs(
+        &self,
+        rows: &[usize],
+        facts: &ModelFacts,
+        contents: &Contents,
+        wanted: &[bool],
+    ) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
-        for row in self.rows(facts, contents) {
+        for row in rows.iter().copied() {
             let from_list = contents.rows[row].models.closeness() == ModelMatch::EngineList;
-            for build in &self.row_builds[row] {
+            for build in self.row_builds[row].iter().filter(|build| wanted[**build]) {
                 if !from_list || listed(&contents.builds[*build], facts, contents) {
                     pairs.push((*build, row));
                 }
             }
         }
-        pairs.sort_unstable();
+        // The rows come by what they say, and a stable sort keeps them so.
+        pairs.sort_by_key(|(build, _)| *build);
         pairs
+    }
+
+    /// Which builds have images for one of some vendors.
+    pub(crate) fn builds_for<'word>(&self, vendors: impl Iterator<Item = &'word str>) -> Vec<bool> {
+        let mut wanted = vec![false; self.vendors_of.len()];
+        for build in vendors.filter_map(|vendor| self.by_vendor.get(vendor)).flatten() {
+            wanted[*build] = true;
+        }
+        wanted
     }
 
     /// Rows whose model selector holds.
@@ -157,25 +195,16 @@ impl Index {
         rows
     }
 
-    /// The place of a row among all rows by what they say.
-    pub(crate) fn content_rank(&self, row: usize) -> usize {
-        self.content_rank[row]
-    }
-
     /// Builds that a row selects.
     pub(crate) fn row_builds(&self, row: usize) -> &[usize] {
         &self.row_builds[row]
     }
 
-    /// Rows of the model that speak of a distribution but not of this version of it.
-    pub(crate) fn rows_of_model<'contents>(
-        &self,
-        facts: &ModelFacts,
-        contents: &'contents Contents,
-    ) -> Vec<&'contents SupportRow> {
+    /// Rows of the model, by what they say.
+    pub(crate) fn rows_of_model(&self, facts: &ModelFacts, contents: &Contents) -> Vec<usize> {
         let mut rows: Vec<usize> = self.rows(facts, contents).into_iter().collect();
         rows.sort_by_key(|row| self.content_rank[*row]);
-        rows.into_iter().map(|row| &contents.rows[row]).collect()
+        rows
     }
 
     /// Whether a model-specific build was made for this model; `true` for every other build.
@@ -314,20 +343,11 @@ pub(crate) fn listed(build: &Build, facts: &ModelFacts, contents: &Contents) -> 
 
 /// Whether an upstream version lies between the bounds of a row.
 pub(crate) fn in_bounds(row: &SupportRow, build: &Build) -> bool {
-    let Some(upstream) = &build.upstream else {
-        return row.since.is_none() && row.until.is_none();
-    };
-    let bound = |text: &Option<String>| {
-        text.as_ref()
-            .and_then(|text| EngineVersion::parse(text, VersionScheme::Pep440).ok())
-    };
-    let after = bound(&row.since).is_none_or(|since| upstream.compare(&since).is_some_and(std::cmp::Ordering::is_ge));
-    let before = bound(&row.until).is_none_or(|until| upstream.compare(&until).is_some_and(std::cmp::Ordering::is_le));
-    after && before
+    Bounds::new(row).hold(build)
 }
 
 /// The range of a row in one text, for people.
-pub(crate) fn describe_range(row: &SupportRow) -> String {
+fn describe_range(row: &SupportRow) -> String {
     let text = |range: &Option<VersionRange>| range.as_ref().map(|range| range.text().to_owned());
     let mut parts: Vec<String> = Vec::new();
     parts.extend(text(&row.builds.version).map(|range| format!("version {range}")));

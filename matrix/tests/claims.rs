@@ -5,7 +5,7 @@
 //! the snapshot of the document, so that an edit shows what it moves.
 #![expect(clippy::panic, reason = "a test that cannot go on stops")]
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use matrix::{
     Build, Demand, DeviceMemory, Document, HostStack, Level, Matrix, Offer, Outcome, Policy, Pool, PoolNode, Product,
@@ -129,11 +129,12 @@ fn policy() -> Policy {
 }
 
 /// The verdict that answers the row: by the row itself, else by a closer one, else the nearest rejection.
-fn answer<'all>(verdicts: &'all [Verdict], builds: &BTreeSet<&str>, row: &SupportRow) -> Option<&'all Verdict> {
+fn answer<'all>(verdicts: &'all [Arc<Verdict>], builds: &BTreeSet<&str>, row: &SupportRow) -> Option<&'all Verdict> {
     let ours = || {
         verdicts
             .iter()
-            .filter(|verdict| builds.contains(verdict.build.as_str()))
+            .map(AsRef::as_ref)
+            .filter(|verdict: &&Verdict| builds.contains(verdict.build.as_str()))
     };
     let eligible = || ours().filter(|verdict| verdict.outcome != Outcome::Rejected);
     eligible()

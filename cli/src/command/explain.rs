@@ -1,6 +1,6 @@
 //! `plimsoll explain` and `why-not`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use std::collections::BTreeSet;
 
@@ -171,7 +171,7 @@ pub(crate) fn why_not(own: &WhyNot, loaded: &Loaded, format: Format) -> anyhow::
             .verdicts
             .into_iter()
             .filter(|verdict| verdict.build == own.build);
-        verdicts.extend(own.map(|verdict| (answer.deployment.clone(), verdict)));
+        verdicts.extend(own.map(|verdict| (answer.deployment.clone(), Arc::unwrap_or_clone(verdict))));
     }
     output::print(format, &verdicts, || {
         verdicts

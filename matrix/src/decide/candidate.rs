@@ -1,30 +1,36 @@
 //! One candidate: a build on a pool, with everything that speaks against it.
 
+use std::collections::BTreeSet;
+
 use crate::{
     build::{Build, Image},
-    decide::classes::Classes,
-    decide::{host, policy, statement},
-    fit::{self, Placement, Question},
+    decide::{
+        classes::Classes,
+        host,
+        place::{Place, PlacementKey},
+        policy, statement,
+    },
+    fit::{Placement, Question},
     launch::{MemoryRule, ParallelRule, Profile},
     matrix::Matrix,
     pool::{Offer, Pool},
     product::{Product, Vendor},
     reason::{Reason, ReasonKind, RowReference},
-    request::{Preference, Request, UnknownPolicy},
+    request::{Request, UnknownPolicy},
     support::{Level, Limits, ModelMatch},
-    version::EngineVersion,
+    version::{EngineVersion, VersionRange},
 };
 
-/// A build on pools of its vendor, or a build without such a pool. Pools that differ in nothing that a decision looks at are
+/// A build on pools of its vendor. Pools that differ in nothing that a decision looks at are
 /// one candidate.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) build: usize,
-    /// In the order of their ids; empty for a build whose vendor has none.
+    /// In the order of their ids, at least one.
     pub(crate) pools: Vec<usize>,
     pub(crate) reasons: Vec<Reason>,
     pub(crate) caveats: Vec<Reason>,
-    pub(crate) accepted: Option<Accepted>,
+    pub(crate) accepted: Option<Box<Accepted>>,
 }
 
 /// What an eligible candidate stands on.
@@ -47,44 +53,60 @@ pub(crate) struct Accepted {
 pub(crate) struct Evaluation<'run> {
     pub(crate) matrix: &'run Matrix,
     pub(crate) request: &'run Request,
+    /// The range of versions that the user wants; `Err` when it cannot be read.
+    pub(crate) range: Option<Result<VersionRange, ()>>,
+    /// Builds with images for a vendor of the request.
+    wanted: Vec<bool>,
     /// Rows of the model by build.
     pairs: Vec<(usize, usize)>,
+    /// Rows of the model, by what they say.
+    pub(crate) rows_of_model: Vec<usize>,
+}
+
+/// All candidates, and the builds that are none because the cluster has nothing of their vendors.
+pub(crate) struct Candidates {
+    pub(crate) here: Vec<Candidate>,
+    pub(crate) elsewhere: Vec<usize>,
 }
 
 impl<'run> Evaluation<'run> {
     pub(crate) fn new(matrix: &'run Matrix, request: &'run Request) -> Self {
         let contents = &matrix.contents;
-        let pairs = matrix.index.pairs(&request.facts, contents);
-        Self { matrix, request, pairs }
+        let range = request.policy.version_range.as_ref();
+        let vendors: BTreeSet<&str> = request.pools.iter().filter_map(|pool| pool.vendor.as_deref()).collect();
+        let wanted = matrix.index.builds_for(vendors.into_iter());
+        let rows_of_model = matrix.index.rows_of_model(&request.facts, contents);
+        Self {
+            matrix,
+            request,
+            range: range.map(|text| VersionRange::parse(text).map_err(|_| ())),
+            pairs: matrix.index.pairs(&rows_of_model, &request.facts, contents, &wanted),
+            wanted,
+            rows_of_model,
+        }
     }
 
     /// All candidates, in the order of builds and of classes of pools.
-    pub(crate) fn candidates(&self) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self) -> Candidates {
         let classes = Classes::new(self.request);
-        let mut candidates = Vec::new();
+        let places = classes.places(self);
+        let builds = self.wanted.iter().filter(|wanted| **wanted).count();
+        let mut candidates = Candidates {
+            here: Vec::with_capacity(builds),
+            elsewhere: Vec::with_capacity(self.wanted.len() - builds),
+        };
         for (position, build) in self.matrix.contents.builds.iter().enumerate() {
-            let vendors = &self.matrix.index.vendors_of[position];
-            let before = candidates.len();
-            for pools in vendors.iter().flat_map(|vendor| classes.of(vendor)) {
-                if let Some(pool) = pools.first().and_then(|first| self.request.pools.get(*first)) {
-                    candidates.push(self.candidate(position, build, pools, pool));
-                }
+            if !self.wanted[position] {
+                candidates.elsewhere.push(position);
+                continue;
             }
-            if candidates.len() == before {
-                let kind = ReasonKind::OtherVendor {
-                    vendors: vendors.clone(),
-                };
-                let reasons = vec![Reason {
-                    kind,
-                    row: build.row.clone(),
-                }];
-                candidates.push(Candidate {
-                    build: position,
-                    pools: Vec::new(),
-                    reasons,
-                    caveats: Vec::new(),
-                    accepted: None,
-                });
+            for vendor in &self.matrix.index.vendors_of[position] {
+                let classes = places.get(vendor.as_str()).map_or(&[][..], Vec::as_slice);
+                candidates.here.extend(
+                    classes
+                        .iter()
+                        .map(|(pools, place)| self.candidate(position, build, pools, place)),
+                );
             }
         }
         candidates
@@ -99,12 +121,13 @@ impl<'run> Evaluation<'run> {
             .map(|(_, row)| *row)
     }
 
-    fn candidate(&self, position: usize, build: &'run Build, pools: &[usize], pool: &'run Pool) -> Candidate {
+    fn candidate(&self, position: usize, build: &'run Build, pools: &[usize], place: &Place<'run>) -> Candidate {
         let mut look = Look {
             evaluation: self,
             position,
             build,
-            pool,
+            pool: place.pool,
+            place,
             reasons: Vec::new(),
             caveats: Vec::new(),
         };
@@ -118,7 +141,7 @@ impl<'run> Evaluation<'run> {
         reasons.dedup();
         caveats.sort();
         caveats.dedup();
-        let accepted = if reasons.is_empty() { accepted } else { None };
+        let accepted = accepted.filter(|_| reasons.is_empty()).map(Box::new);
         Candidate {
             build: position,
             pools: pools.to_vec(),
@@ -130,16 +153,17 @@ impl<'run> Evaluation<'run> {
 }
 
 /// A look at one candidate.
-pub(crate) struct Look<'run> {
-    pub(crate) evaluation: &'run Evaluation<'run>,
+pub(crate) struct Look<'look, 'run> {
+    pub(crate) evaluation: &'look Evaluation<'run>,
     pub(crate) position: usize,
     pub(crate) build: &'run Build,
     pub(crate) pool: &'run Pool,
+    pub(crate) place: &'look Place<'run>,
     pub(crate) reasons: Vec<Reason>,
     pub(crate) caveats: Vec<Reason>,
 }
 
-impl<'run> Look<'run> {
+impl<'run> Look<'_, 'run> {
     pub(crate) fn against(&mut self, kind: ReasonKind, row: &RowReference) {
         self.reasons.push(Reason { kind, row: row.clone() });
     }
@@ -162,15 +186,13 @@ impl<'run> Look<'run> {
 
     fn judge(&mut self) -> Option<Accepted> {
         policy::look(self);
-        self.standing();
-        self.taints();
-        let preference = self.preference();
-        let Some((vendor, product)) = self.product() else {
-            let vendor = self
-                .pool
-                .vendor
-                .as_ref()
-                .and_then(|id| self.evaluation.matrix.contents.vendors.get(id));
+        self.reasons.extend(self.place.unwelcome.iter().map(|kind| Reason {
+            kind: kind.clone(),
+            row: self.build.row.clone(),
+        }));
+        let preference = self.place.preference;
+        let Some((vendor, product)) = self.place.known else {
+            let vendor = self.place.vendor;
             let row = vendor.map_or_else(|| self.build.row.clone(), |vendor| vendor.row.clone());
             self.against(
                 ReasonKind::ProductUnknown {
@@ -189,8 +211,7 @@ impl<'run> Look<'run> {
         let context = self.context(&limits, statement.as_ref().map_or(&self.build.row, |found| &found.row));
         let verified = statement.as_ref().is_some_and(|found| found.level == Level::Verified);
         let proven = limits.devices.filter(|_| verified);
-        let wish = preference.map(|(_, wish)| wish);
-        let placement = self.placement((product, vendor), (&limits, proven), wish, context);
+        let placement = self.placement((product, vendor), (limits, proven), context);
         let found = statement?;
         Some(Accepted {
             level: found.level,
@@ -199,17 +220,11 @@ impl<'run> Look<'run> {
             evidence: found.evidence,
             preference: preference.map_or_else(|| usize::from(self.pool.offer == Offer::Node), |(index, _)| index),
             engine_place: self.engine_place(),
-            stack: host::main_stack(self.build, vendor),
+            stack: host::main_stack(self, vendor),
             image: image?,
             context,
             placement: placement?,
         })
-    }
-
-    fn product(&self) -> Option<(&'run Vendor, &'run Product)> {
-        let contents = &self.evaluation.matrix.contents;
-        let product = contents.products.get(self.pool.product.as_ref()?)?;
-        Some((contents.vendors.get(&product.vendor)?, product))
     }
 
     fn weight_format(&mut self) {
@@ -286,8 +301,7 @@ impl<'run> Look<'run> {
     fn placement(
         &mut self,
         (product, vendor): (&Product, &Vendor),
-        (limits, proven_devices): (&Limits, Option<u32>),
-        wish: Option<&Preference>,
+        (limits, proven_devices): (Limits, Option<u32>),
         context: Option<u64>,
     ) -> Option<Placement> {
         let profile = self.profile();
@@ -305,12 +319,12 @@ impl<'run> Look<'run> {
         let question = Question {
             facts: &request.facts,
             pool: self.pool,
-            limits,
+            limits: &limits,
             memory,
             parallel,
             unit: product.unit.as_ref().and_then(|unit| unit.multiple_of).unwrap_or(1),
             counts: rule.map_or(&[][..], |rule| &rule.counts),
-            asked_devices: wish.and_then(|wish| wish.devices),
+            asked_devices: self.place.preference.and_then(|(_, wish)| wish.devices),
             asked_nodes: request.demand.nodes,
             context,
             concurrency: request.demand.concurrency.unwrap_or(1),
@@ -326,7 +340,13 @@ impl<'run> Look<'run> {
             };
             self.against(kind, &product.row);
         }
-        match fit::place(&question) {
+        let key = PlacementKey {
+            limits: limits.clone(),
+            profile: self.build.launch.as_deref(),
+            proven_devices,
+            context,
+        };
+        match self.place.placement(key, &question) {
             Ok(placement) => {
                 if let crate::decision::Fit::Unknown { missing } = &placement.fit {
                     let kind = ReasonKind::FitUnknown {

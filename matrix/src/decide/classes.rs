@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    decide::{candidate::Evaluation, place::Place},
     observation::Taint,
     pool::{DeviceMemory, HostStack, Offer, Pool, Standing},
     request::Request,
@@ -45,9 +46,16 @@ impl<'run> Classes<'run> {
         Self { by_vendor }
     }
 
-    /// Classes of a vendor.
-    pub(super) fn of(&self, vendor: &str) -> &[Vec<usize>] {
-        self.by_vendor.get(vendor).map_or(&[], Vec::as_slice)
+    /// Each class looked at once, by vendor.
+    pub(super) fn places(self, evaluation: &Evaluation<'run>) -> BTreeMap<&'run str, Vec<(Vec<usize>, Place<'run>)>> {
+        let look = |pools: Vec<usize>| {
+            let pool = evaluation.request.pools.get(*pools.first()?)?;
+            Some((pools, Place::new(evaluation, pool)))
+        };
+        let by_vendor = self.by_vendor.into_iter();
+        by_vendor
+            .map(|(vendor, classes)| (vendor, classes.into_iter().filter_map(look).collect()))
+            .collect()
     }
 }
 

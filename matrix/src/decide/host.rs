@@ -3,50 +3,73 @@
 use std::cmp::Ordering;
 
 use crate::{
-    build::Build,
     decide::candidate::Look,
+    index::{HostNeeds, StackNeed},
     product::{StackRule, Vendor},
     reason::ReasonKind,
-    version::{EngineVersion, VersionScheme},
+    version::EngineVersion,
 };
 
-pub(super) fn look(look: &mut Look<'_>, vendor: &Vendor) {
-    let build = look.build;
-    if let Some(needs) = &build.driver {
-        driver(look, vendor, "driver", needs, needs);
+pub(super) fn look(look: &mut Look<'_, '_>, vendor: &Vendor) {
+    let Some(needs) = needs(look, vendor) else {
+        // A build that has no image for the vendor's products; what it needs there is worked out for the one question.
+        let needs = HostNeeds::new(look.build, vendor);
+        return compare_all(look, vendor, &needs);
+    };
+    compare_all(look, vendor, needs);
+}
+
+fn compare_all(look: &mut Look<'_, '_>, vendor: &Vendor, needs: &HostNeeds) {
+    if let Some((floor, version)) = &needs.driver {
+        driver(look, "driver", (floor, version.as_ref()), floor);
     }
-    for rule in &vendor.stacks {
-        if let Some(needs) = build.stack.get(&rule.name) {
-            stack(look, vendor, rule, needs);
+    for need in &needs.stacks {
+        if let Some(rule) = vendor.stacks.get(need.rule) {
+            stack(look, rule, need);
         }
     }
 }
 
+/// What the build needs of hosts of this vendor, worked out when the matrix was loaded.
+fn needs<'run>(look: &Look<'_, 'run>, vendor: &Vendor) -> Option<&'run HostNeeds> {
+    let all = look.evaluation.matrix.index.host_needs.get(look.position)?;
+    all.iter().find(|needs| needs.vendor == vendor.id)
+}
+
 /// The stack version that the host serves is compared first; else the driver, by the table of the vendor.
-fn stack(look: &mut Look<'_>, vendor: &Vendor, rule: &StackRule, needs: &str) {
+fn stack(look: &mut Look<'_, '_>, rule: &StackRule, need: &StackNeed) {
+    let needs = &need.needs;
     if let Some(has) = look.pool.host.stacks.get(&rule.name) {
-        match compare(needs, has, rule.scheme) {
+        let own = look.place.host.stacks.get(need.rule).and_then(Option::as_ref);
+        match compare(need.version.as_ref(), own) {
             Some(Ordering::Greater) => {
-                let (needs, has) = (format!("{} {needs}", rule.name), format!("{} {has}", rule.name));
-                look.against_build(above(rule, needs, has, "stack"));
+                let kind = ReasonKind::StackAboveHost {
+                    stack: rule.name.clone(),
+                    needs: format!("{} {needs}", rule.name),
+                    has: format!("{} {has}", rule.name),
+                    compared: "stack".to_owned(),
+                };
+                look.against_build(kind);
             }
             Some(_) => {}
             None => unknown(look, &rule.name, needs),
         }
         return;
     }
-    match rule.driver_for(needs) {
-        Some(floor) if look.build.driver.is_none() => driver(look, vendor, &rule.name, &floor, needs),
+    match &need.floor {
+        Some((floor, version)) if look.build.driver.is_none() => {
+            driver(look, &rule.name, (floor, version.as_ref()), needs);
+        }
         Some(_) => {}
         None => unknown(look, &rule.name, needs),
     }
 }
 
-fn driver(look: &mut Look<'_>, vendor: &Vendor, stack: &str, floor: &str, needs: &str) {
-    let Some(has) = look.pool.host.driver.clone() else {
+fn driver(look: &mut Look<'_, '_>, stack: &str, (floor, version): (&str, Option<&EngineVersion>), needs: &str) {
+    let Some(has) = &look.pool.host.driver else {
         return unknown(look, stack, needs);
     };
-    match compare(floor, &has, vendor.driver_scheme) {
+    match compare(version, look.place.host.driver.as_ref()) {
         Some(Ordering::Greater) => {
             let kind = ReasonKind::StackAboveHost {
                 stack: stack.to_owned(),
@@ -65,7 +88,7 @@ fn driver(look: &mut Look<'_>, vendor: &Vendor, stack: &str, floor: &str, needs:
     }
 }
 
-fn unknown(look: &mut Look<'_>, stack: &str, needs: &str) {
+fn unknown(look: &mut Look<'_, '_>, stack: &str, needs: &str) {
     let kind = ReasonKind::HostUnknown {
         stack: stack.to_owned(),
         needs: needs.to_owned(),
@@ -75,24 +98,15 @@ fn unknown(look: &mut Look<'_>, stack: &str, needs: &str) {
     look.unknown(policy, kind, &row);
 }
 
-fn above(rule: &StackRule, needs: String, has: String, compared: &str) -> ReasonKind {
-    ReasonKind::StackAboveHost {
-        stack: rule.name.clone(),
-        needs,
-        has,
-        compared: compared.to_owned(),
-    }
-}
-
-fn compare(left: &str, right: &str, scheme: VersionScheme) -> Option<Ordering> {
-    let read = |text| EngineVersion::parse(text, scheme).ok();
-    read(left)?.compare(&read(right)?)
+fn compare(left: Option<&EngineVersion>, right: Option<&EngineVersion>) -> Option<Ordering> {
+    left?.compare(right?)
 }
 
 /// The first stack of the vendor that the build states, for ranking.
-pub(super) fn main_stack(build: &Build, vendor: &Vendor) -> Option<(String, EngineVersion)> {
-    vendor.stacks.iter().find_map(|rule| {
-        let version = EngineVersion::parse(build.stack.get(&rule.name)?, rule.scheme).ok()?;
-        Some((rule.name.clone(), version))
+pub(super) fn main_stack(look: &Look<'_, '_>, vendor: &Vendor) -> Option<(String, EngineVersion)> {
+    let needs = needs(look, vendor)?;
+    needs.stacks.iter().find_map(|need| {
+        let rule = vendor.stacks.get(need.rule)?;
+        Some((rule.name.clone(), need.version.clone()?))
     })
 }

@@ -8,7 +8,7 @@ use crate::{
     words::Words,
 };
 
-impl<'run> Look<'run> {
+impl<'run> Look<'_, 'run> {
     pub(super) fn image(&mut self, product: &Product) -> Option<Image> {
         let build = self.build;
         if build.images.is_empty() {

@@ -1,8 +1,8 @@
 //! What the user and the fleet allow.
 
-use crate::{decide::candidate::Look, reason::ReasonKind, version::VersionRange};
+use crate::{decide::candidate::Look, reason::ReasonKind};
 
-pub(super) fn look(look: &mut Look<'_>) {
+pub(super) fn look(look: &mut Look<'_, '_>) {
     let policy = &look.evaluation.request.policy;
     let build = look.build;
     if let Some(asked) = &policy.engine
@@ -19,8 +19,8 @@ pub(super) fn look(look: &mut Look<'_>) {
     {
         look.against_build(ReasonKind::NotPinned { pin: pin.clone() });
     }
-    if let Some(text) = &policy.version_range
-        && !VersionRange::parse(text).is_ok_and(|range| range.contains(&build.version))
+    if let (Some(text), Some(range)) = (&policy.version_range, &look.evaluation.range)
+        && !range.as_ref().is_ok_and(|range| range.contains(&build.version))
     {
         let version = build.version.text().to_owned();
         look.against_build(ReasonKind::VersionNotAsked {

@@ -5,11 +5,10 @@ use model_facts::ModelFacts;
 use crate::{
     build::Channel,
     decide::candidate::Look,
-    index::{describe_range, in_bounds, row_reaches},
+    index::row_reaches,
     product::Product,
     reason::{ReasonKind, RowReference},
     support::{Level, Limits, ModelMatch, SupportRow},
-    version::{EngineVersion, VersionScheme},
     words::Words,
 };
 
@@ -26,45 +25,64 @@ pub(super) struct Found {
 /// How closely a row names model, product and quantization; smaller is closer.
 type Closeness = (ModelMatch, u8, u8);
 
-pub(super) fn look(look: &mut Look<'_>, product: &Product) -> Option<Found> {
-    let contents = &look.evaluation.matrix.contents;
+/// A row of the model for the build, with what of it holds.
+#[derive(Clone, Copy)]
+struct Seen<'run> {
+    row: &'run SupportRow,
+    number: usize,
+    /// The upstream version lies in its bounds.
+    in_bounds: bool,
+    /// The quantization is one of its own.
+    meets: bool,
+}
+
+impl Seen<'_> {
+    fn matches(&self) -> bool {
+        self.in_bounds && self.meets
+    }
+}
+
+pub(super) fn look(look: &mut Look<'_, '_>, product: &Product) -> Option<Found> {
+    let matrix = look.evaluation.matrix;
     let facts = &look.evaluation.request.facts;
-    if !look.evaluation.matrix.index.made_for(look.position, look.build, facts) {
+    if !matrix.index.made_for(look.position, look.build, facts) {
         look.against_build(ReasonKind::OtherModel {
             models: binding_words(look),
         });
     }
-    let labels = Labels::new(facts, product);
-    number_format(look, product, &labels);
+    let place = look.place;
+    let labels = place.labels.as_ref()?;
+    number_format(look, product, labels);
     // In the order of what they say: where a row is written must not matter.
-    let mut numbers: Vec<usize> = look.evaluation.rows_of(look.position).collect();
-    numbers.sort_by_key(|row| look.evaluation.matrix.index.content_rank(*row));
-    let rows: Vec<&SupportRow> = numbers.into_iter().map(|row| &contents.rows[row]).collect();
-    let on_product: Vec<&SupportRow> = rows.into_iter().filter(|row| speaks_of_product(row, product)).collect();
-    let in_range: Vec<&SupportRow> = on_product
-        .iter()
-        .copied()
-        .filter(|row| in_bounds(row, look.build))
+    let rows = look.evaluation.rows_of(look.position);
+    let seen: Vec<Seen<'_>> = rows
+        .map(|number| (number, &matrix.contents.rows[number]))
+        .filter(|(_, row)| speaks_of_product(row, product))
+        .map(|(number, row)| Seen {
+            row,
+            number,
+            in_bounds: matrix.index.bounds[number].hold(look.build),
+            meets: labels.meet(&row.quantizations),
+        })
         .collect();
-    let matching: Vec<&SupportRow> = in_range
-        .iter()
-        .copied()
-        .filter(|row| labels.meet(&row.quantizations))
-        .collect();
-    let best = best(look, &matching, product);
-    refuse(look, &matching, best, product);
-    let found = best.map(|row| found(look, row)).or_else(|| by_binding(look));
+    let best = best(look, &seen, product);
+    refuse(look, &seen, best.map(|seen| seen.row), product);
+    let found = best.map(|seen| found(look, seen)).or_else(|| by_binding(look));
     let Some(found) = found else {
-        return not_listed(look, product, &on_product, &in_range, &labels);
+        return not_listed(look, product, &seen, labels);
     };
-    let closer = closer_miss(look, product, &on_product, &in_range, &labels, Some(found.model_match));
-    level(look, &found, closer);
+    let minimum = look.evaluation.request.policy.minimum_level;
+    if found.level > minimum {
+        let closer = closer_miss(look, product, &seen, labels, Some(found.model_match));
+        level_too_low(look, &found, closer);
+    }
     Some(found)
 }
 
 /// An explicit `no`, unless a statement that is closer in some respect and as close in all others says otherwise.
-fn refuse(look: &mut Look<'_>, matching: &[&SupportRow], best: Option<&SupportRow>, product: &Product) {
-    for row in matching.iter().filter(|row| row.level.level().is_none()) {
+fn refuse(look: &mut Look<'_, '_>, seen: &[Seen<'_>], best: Option<&SupportRow>, product: &Product) {
+    let matching = seen.iter().filter(|seen| seen.matches()).map(|seen| seen.row);
+    for row in matching.filter(|row| row.level.level().is_none()) {
         let yields = best.is_some_and(|best| is_closer(closeness(best, product), closeness(row, product)));
         if !yields {
             look.against(ReasonKind::ExplicitNo { note: row.note.clone() }, &row.row);
@@ -97,33 +115,33 @@ fn closeness(row: &SupportRow, product: &Product) -> Closeness {
 }
 
 /// The closest statement; of equally close ones the strongest, then the first by what they say.
-fn best<'run>(look: &Look<'_>, matching: &[&'run SupportRow], product: &Product) -> Option<&'run SupportRow> {
-    let yes = matching.iter().copied().filter(|row| row.level.level().is_some());
-    yes.min_by_key(|row| (closeness(row, product), level_of(look, row)))
+fn best<'run>(look: &Look<'_, '_>, seen: &[Seen<'run>], product: &Product) -> Option<Seen<'run>> {
+    let yes = seen
+        .iter()
+        .filter(|seen| seen.matches() && seen.row.level.level().is_some());
+    yes.min_by_key(|seen| (closeness(seen.row, product), level_of(look, seen)))
+        .copied()
 }
 
 /// Before the stable version a statement counts as experimental.
-fn level_of(look: &Look<'_>, row: &SupportRow) -> Level {
-    let stated = row.level.level().unwrap_or(Level::Untested);
-    let stable = row
-        .stable_since
-        .as_ref()
-        .and_then(|text| EngineVersion::parse(text, VersionScheme::Pep440).ok());
-    let early = match (&look.build.upstream, stable) {
-        (Some(upstream), Some(stable)) => upstream.compare(&stable).is_some_and(std::cmp::Ordering::is_lt),
-        _ => false,
-    };
-    if early { stated.max(Level::Experimental) } else { stated }
+fn level_of(look: &Look<'_, '_>, seen: &Seen<'_>) -> Level {
+    let stated = seen.row.level.level().unwrap_or(Level::Untested);
+    if look.evaluation.matrix.index.bounds[seen.number].is_early(look.build) {
+        stated.max(Level::Experimental)
+    } else {
+        stated
+    }
 }
 
-fn found(look: &Look<'_>, row: &SupportRow) -> Found {
+fn found(look: &Look<'_, '_>, seen: Seen<'_>) -> Found {
+    let row = seen.row;
     let named = if look.build.channel == Channel::ModelSpecific {
         ModelMatch::Checkpoint
     } else {
         row.closeness()
     };
     Found {
-        level: level_of(look, row),
+        level: level_of(look, &seen),
         model_match: named,
         limits: row.limits.clone(),
         row: row.row.clone(),
@@ -132,7 +150,7 @@ fn found(look: &Look<'_>, row: &SupportRow) -> Found {
 }
 
 /// A model-specific image is itself a statement about its model.
-fn by_binding(look: &Look<'_>) -> Option<Found> {
+fn by_binding(look: &Look<'_, '_>) -> Option<Found> {
     look.build.models.as_ref()?;
     Some(Found {
         level: Level::Declared,
@@ -143,14 +161,10 @@ fn by_binding(look: &Look<'_>) -> Option<Found> {
     })
 }
 
-fn level(look: &mut Look<'_>, found: &Found, closer: Option<(ReasonKind, RowReference)>) {
-    let minimum = look.evaluation.request.policy.minimum_level;
-    if found.level <= minimum {
-        return;
-    }
+fn level_too_low(look: &mut Look<'_, '_>, found: &Found, closer: Option<(ReasonKind, RowReference)>) {
     let too_low = ReasonKind::LevelTooLow {
         level: found.level.word().to_owned(),
-        minimum: minimum.word().to_owned(),
+        minimum: look.evaluation.request.policy.minimum_level.word().to_owned(),
     };
     // A closer row that misses by its quantization or version says more than the weak statement that is left.
     let (kind, row) = closer.unwrap_or_else(|| (too_low, found.row.clone()));
@@ -163,23 +177,21 @@ fn level(look: &mut Look<'_>, found: &Found, closer: Option<(ReasonKind, RowRefe
 
 /// A row that would speak of the candidate, were it not for its quantizations or versions; only rows closer than `than`.
 fn closer_miss(
-    look: &Look<'_>,
+    look: &Look<'_, '_>,
     product: &Product,
-    on_product: &[&SupportRow],
-    in_range: &[&SupportRow],
+    seen: &[Seen<'_>],
     labels: &Labels,
     than: Option<ModelMatch>,
 ) -> Option<(ReasonKind, RowReference)> {
-    let counts = |row: &&&SupportRow| {
+    let counts = |row: &SupportRow| {
         row.level.level().is_some()
             && row.models.closeness() != ModelMatch::EngineList
             && than.is_none_or(|closeness| row.closeness() < closeness)
     };
-    let misses: Vec<&SupportRow> = in_range
+    let misses: Vec<&SupportRow> = seen
         .iter()
-        .filter(counts)
-        .copied()
-        .filter(|row| !labels.meet(&row.quantizations))
+        .filter(|seen| seen.in_bounds && !seen.meets && counts(seen.row))
+        .map(|seen| seen.row)
         .collect();
     if let Some(first) = misses.first() {
         let mut listed: Vec<String> = misses
@@ -191,13 +203,13 @@ fn closer_miss(
         let model = labels.own.clone();
         return Some((ReasonKind::Quantization { model, listed }, first.row.clone()));
     }
-    let outside = on_product
+    let rows = &look.evaluation.matrix.contents.rows;
+    let outside = seen
         .iter()
-        .filter(counts)
-        .copied()
-        .find(|row| !in_bounds(row, look.build));
-    let elsewhere = || other_versions(look, product, labels).filter(|row| counts(&row));
-    let row = outside.or_else(elsewhere)?;
+        .find(|seen| !seen.in_bounds && counts(seen.row))
+        .map(|seen| seen.number);
+    let elsewhere = || other_versions(look, product, labels).filter(|number| counts(&rows[*number]));
+    let number = outside.or_else(elsewhere)?;
     let upstream = look
         .build
         .upstream
@@ -208,21 +220,15 @@ fn closer_miss(
     Some((
         ReasonKind::VersionOutsideRow {
             upstream,
-            wants: describe_range(row),
+            wants: look.evaluation.matrix.index.ranges[number].clone(),
         },
-        row.row.clone(),
+        rows[number].row.clone(),
     ))
 }
 
 /// Says why no row counts: wrong quantization, wrong version, or no row at all. The user's own engine goes on untested.
-fn not_listed(
-    look: &mut Look<'_>,
-    product: &Product,
-    on_product: &[&SupportRow],
-    in_range: &[&SupportRow],
-    labels: &Labels,
-) -> Option<Found> {
-    let miss = closer_miss(look, product, on_product, in_range, labels, None);
+fn not_listed(look: &mut Look<'_, '_>, product: &Product, seen: &[Seen<'_>], labels: &Labels) -> Option<Found> {
+    let miss = closer_miss(look, product, seen, labels, None);
     let (kind, row) = miss.unwrap_or_else(|| {
         let facts = &look.evaluation.request.facts;
         let model = facts
@@ -250,17 +256,18 @@ fn not_listed(
 }
 
 /// A row that speaks of this model and product, but of other versions of the same distribution.
-fn other_versions<'run>(look: &Look<'run>, product: &Product, labels: &Labels) -> Option<&'run SupportRow> {
-    let matrix = look.evaluation.matrix;
-    let rows = matrix
-        .index
-        .rows_of_model(&look.evaluation.request.facts, &matrix.contents);
-    rows.into_iter().find(|row| {
-        row.level.level().is_some()
-            && row.models.closeness() != ModelMatch::EngineList
-            && row_reaches(row, look.build)
-            && speaks_of_product(row, product)
-            && labels.meet(&row.quantizations)
+fn other_versions(look: &Look<'_, '_>, product: &Product, labels: &Labels) -> Option<usize> {
+    let rows = &look.evaluation.matrix.contents.rows;
+    look.place.other_row(&look.build.distribution, || {
+        let of_model = look.evaluation.rows_of_model.iter().copied();
+        of_model.into_iter().find(|number| {
+            let row = &rows[*number];
+            row.level.level().is_some()
+                && row.models.closeness() != ModelMatch::EngineList
+                && row_reaches(row, look.build)
+                && speaks_of_product(row, product)
+                && labels.meet(&row.quantizations)
+        })
     })
 }
 
@@ -273,7 +280,7 @@ fn speaks_of_product(row: &SupportRow, product: &Product) -> bool {
 }
 
 /// The quantization words that describe a model on a product.
-pub(super) struct Labels {
+pub(crate) struct Labels {
     own: Option<String>,
     accepted: Vec<String>,
     /// The number format that the devices must have.
@@ -283,7 +290,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    fn new(facts: &ModelFacts, product: &Product) -> Self {
+    pub(super) fn new(facts: &ModelFacts, product: &Product) -> Self {
         let own = facts
             .quantization
             .label
@@ -354,7 +361,7 @@ fn lacks_format(product: &Product, format: &str) -> bool {
     format == "bf16" && !product.formats.list().is_empty() && !product.formats.holds(format)
 }
 
-fn number_format(look: &mut Look<'_>, product: &Product, labels: &Labels) {
+fn number_format(look: &mut Look<'_, '_>, product: &Product, labels: &Labels) {
     let Some(needs) = &labels.format else { return };
     if !lacks_format(product, needs) {
         return;
@@ -370,7 +377,7 @@ fn number_format(look: &mut Look<'_>, product: &Product, labels: &Labels) {
     }
 }
 
-fn binding_words(look: &Look<'_>) -> Vec<String> {
+fn binding_words(look: &Look<'_, '_>) -> Vec<String> {
     let Some(binding) = &look.build.models else {
         return Vec::new();
     };

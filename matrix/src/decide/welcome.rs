@@ -1,7 +1,7 @@
 //! Whether a pool is one that the deployment wants and may use.
 
 use crate::{
-    decide::candidate::Look,
+    decide::{candidate::Evaluation, place::Place},
     launch::Toleration,
     observation::Taint,
     pool::{Offer, Standing},
@@ -9,16 +9,18 @@ use crate::{
     request::Preference,
 };
 
-impl<'run> Look<'run> {
+impl<'run> Place<'run> {
+    /// Everything about the pool itself that could speak against it.
+    pub(super) fn look(&mut self, evaluation: &Evaluation<'run>) {
+        self.standing(evaluation);
+        self.taints(evaluation);
+        self.preference(evaluation);
+    }
+
     /// Taints that neither the product's rules nor the deployment tolerate.
-    pub(super) fn taints(&mut self) {
-        let vendor = self
-            .pool
-            .vendor
-            .as_ref()
-            .and_then(|id| self.evaluation.matrix.contents.vendors.get(id));
-        let own = vendor.into_iter().flat_map(|vendor| &vendor.inject.tolerations);
-        let tolerations: Vec<&Toleration> = own.chain(&self.evaluation.request.demand.tolerations).collect();
+    fn taints(&mut self, evaluation: &Evaluation<'run>) {
+        let own = self.vendor.into_iter().flat_map(|vendor| &vendor.inject.tolerations);
+        let tolerations: Vec<&Toleration> = own.chain(&evaluation.request.demand.tolerations).collect();
         for taint in &self.pool.taints {
             if !tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
                 let value = taint
@@ -31,45 +33,36 @@ impl<'run> Look<'run> {
                     "add a toleration of {} to spec.template.tolerations",
                     taint.key
                 ));
-                self.against_build(ReasonKind::PoolUnusable { why, fix });
+                self.unwelcome.push(ReasonKind::PoolUnusable { why, fix });
             }
         }
     }
 
-    pub(super) fn standing(&mut self) {
+    fn standing(&mut self, evaluation: &Evaluation<'run>) {
         match &self.pool.standing {
             Standing::Usable => {}
-            Standing::Unusable { why, fix } => {
-                let kind = ReasonKind::PoolUnusable {
-                    why: why.clone(),
-                    fix: fix.clone(),
-                };
-                self.against_build(kind);
-            }
+            Standing::Unusable { why, fix } => self.unwelcome.push(ReasonKind::PoolUnusable {
+                why: why.clone(),
+                fix: fix.clone(),
+            }),
             Standing::Alternative { to } => {
-                let asked = self
-                    .evaluation
-                    .request
-                    .demand
-                    .accelerators
-                    .iter()
-                    .any(|wish| wish.partition.is_some() && self.meets(wish));
+                let wishes = &evaluation.request.demand.accelerators;
+                let asked = wishes.iter().any(|wish| wish.partition.is_some() && self.meets(wish));
                 if !asked {
-                    let kind = ReasonKind::AlternativeOffer {
+                    self.unwelcome.push(ReasonKind::AlternativeOffer {
                         to: to.clone(),
                         offer: self.pool.offer.describe(),
-                    };
-                    self.against_build(kind);
+                    });
                 }
             }
         }
     }
 
     /// The first accelerator of the deployment that this pool is.
-    pub(super) fn preference(&mut self) -> Option<(usize, &'run Preference)> {
-        let wishes = &self.evaluation.request.demand.accelerators;
-        let found = wishes.iter().enumerate().find(|(_, wish)| self.meets(wish));
-        if found.is_none() && !wishes.is_empty() {
+    fn preference(&mut self, evaluation: &Evaluation<'run>) {
+        let wishes = &evaluation.request.demand.accelerators;
+        self.preference = wishes.iter().enumerate().find(|(_, wish)| self.meets(wish));
+        if self.preference.is_none() && !wishes.is_empty() {
             let product = self
                 .pool
                 .product
@@ -77,9 +70,8 @@ impl<'run> Look<'run> {
                 .or_else(|| self.pool.raw.clone())
                 .unwrap_or_else(|| self.pool.id.clone());
             let asked = wishes.iter().map(describe_wish).collect();
-            self.against_build(ReasonKind::AcceleratorNotAsked { product, asked });
+            self.unwelcome.push(ReasonKind::AcceleratorNotAsked { product, asked });
         }
-        found
     }
 
     fn meets(&self, wish: &Preference) -> bool {
@@ -96,12 +88,9 @@ impl<'run> Look<'run> {
     }
 
     fn means(&self, word: &str) -> bool {
-        let contents = &self.evaluation.matrix.contents;
-        let Some(product) = self.pool.product.as_ref().and_then(|id| contents.products.get(id)) else {
-            return false;
-        };
-        let vendor = contents.vendors.get(&product.vendor);
-        product.answers_to(word) || vendor.is_some_and(|vendor| crate::recognise::names::means(vendor, product, word))
+        self.known.is_some_and(|(vendor, product)| {
+            product.answers_to(word) || crate::recognise::names::means(vendor, product, word)
+        })
     }
 }
 

@@ -14,8 +14,11 @@ pub(crate) fn describe(decision: &Decision, request: &Request) -> String {
         Some(choice) => chosen(&mut text, choice),
         None => text.push_str("chosen    nothing\n"),
     }
-    let (here, elsewhere): (Vec<&Verdict>, Vec<&Verdict>) =
-        decision.verdicts.iter().partition(|verdict| verdict.pool.is_some());
+    let (here, elsewhere): (Vec<&Verdict>, Vec<&Verdict>) = decision
+        .verdicts
+        .iter()
+        .map(AsRef::as_ref)
+        .partition(|verdict: &&Verdict| verdict.pool.is_some());
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for verdict in here {
         let head = head(verdict);

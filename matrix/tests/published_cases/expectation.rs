@@ -41,7 +41,8 @@ fn verdicts<'run>(expectation: &Expectation, matrix: &Matrix, decision: &'run De
             .is_some_and(|build| means(&expectation.builds, build))
     };
     let served = |verdict: &&Verdict| verdict.pool.is_some() && !tokens(verdict).contains(&"ProductNotServed");
-    decision.verdicts.iter().filter(meant).filter(served).collect()
+    let verdicts = decision.verdicts.iter().map(AsRef::as_ref);
+    verdicts.filter(meant).filter(served).collect()
 }
 
 fn means(words: &str, build: &Build) -> bool {
