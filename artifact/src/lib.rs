@@ -4,6 +4,7 @@
 //! `docs/artifact-format.md`, so that another reader can be written without this crate.
 
 pub mod annotation;
+mod bundle;
 mod config;
 mod digest;
 mod lock;
@@ -18,6 +19,7 @@ mod tar;
 mod twin;
 mod validate;
 
+pub use bundle::{BUNDLE_PATH, Bundle, bundle_bytes};
 pub use config::{About, ModelConfig, ModelFs, Technical};
 pub use digest::{Digest, DigestError};
 pub use lock::{LockError, LockedFile, SOURCE_LOCK_PATH, SourceLock};

@@ -4,6 +4,7 @@
 use model_facts::ModelFacts;
 use serde::{Deserialize, Serialize};
 
+use crate::bundle::{Bundle, bundle_layer};
 use crate::config::{About, ModelConfig, ModelFs, Technical};
 use crate::lock::{SOURCE_LOCK_PATH, SourceLock};
 use crate::media_type::{Encoding, FileKind, LayerType, MODEL_CONFIG, MODEL_MANIFEST};
@@ -38,7 +39,7 @@ pub struct PackageFile {
     pub digest: Digest,
     /// Size of the file.
     pub size: u64,
-    /// sha256 of the tar layer around it; needed for [`Layout::Tar`] only.
+    /// sha256 of the tar layer around it; needed in [`Layout::Tar`], for files outside of the bundle.
     pub tar_digest: Option<Digest>,
 }
 
@@ -49,6 +50,8 @@ pub struct ModelPackage {
     pub layout: Layout,
     /// The files, in any order.
     pub files: Vec<PackageFile>,
+    /// Small files that share a layer, in [`Layout::Tar`].
+    pub bundle: Option<Bundle>,
     /// What the bytes say about the model.
     pub facts: Option<ModelFacts>,
     /// Where the files come from; becomes the file `source.lock` and annotations.
@@ -125,6 +128,9 @@ pub enum BuildError {
     /// The tar layout needs the digest of each layer.
     #[error("the digest of the tar layer of `{0}` is missing")]
     TarDigestMissing(FilePath),
+    /// A bundle of files that are not there, in a layout without bundles.
+    #[error("the bundle of small files does not fit the package")]
+    Bundle,
     /// A kind that is never written.
     #[error("the kind of `{0}` is unknown")]
     KindUnknown(FilePath),
@@ -141,7 +147,7 @@ impl BuildError {
             Self::Empty => Some("check the include and exclude patterns"),
             Self::WeightsMissing => Some("check the include patterns, or pack facts only"),
             Self::TooManyLayers(_) => Some("use the raw layout, or leave files out with exclude patterns"),
-            Self::WeightsPresent(_) | Self::TarDigestMissing(_) | Self::KindUnknown(_) => None,
+            Self::WeightsPresent(_) | Self::TarDigestMissing(_) | Self::Bundle | Self::KindUnknown(_) => None,
         }
     }
 }
@@ -170,14 +176,11 @@ impl Layer {
 pub fn build_manifest(package: &ModelPackage) -> Result<Built, BuildError> {
     check(package)?;
     let lock = package.lock.as_ref().map(|lock| lock_document(lock, package.layout));
-    let mut layers = package
-        .files
-        .iter()
-        .map(|file| layer_of(file, package.layout))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut layers = layers_of(package)?;
     layers.extend(lock.as_ref().map(|(layer, _)| layer_copy(layer)));
     layers.sort_by(|left, right| left.path.cmp(&right.path));
-    check_collisions(layers.iter().map(|layer| &layer.path))?;
+    let bundled = package.bundle.iter().flat_map(|bundle| &bundle.paths);
+    check_collisions(layers.iter().map(|layer| &layer.path).chain(bundled))?;
 
     let twin = match package.layout {
         Layout::Raw => None,
@@ -212,6 +215,23 @@ fn check(package: &ModelPackage) -> Result<(), BuildError> {
     }
 }
 
+/// A layer for each file, and one for the bundle.
+fn layers_of(package: &ModelPackage) -> Result<Vec<Layer>, BuildError> {
+    let bundled = |file: &&PackageFile| {
+        let bundle = package.bundle.as_ref();
+        bundle.is_some_and(|bundle| bundle.paths.contains(&file.path))
+    };
+    let alone = package.files.iter().filter(|file| !bundled(file));
+    let mut layers = alone
+        .map(|file| layer_of(file, package.layout))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(bundle) = &package.bundle {
+        let layer = bundle_layer(bundle, &package.files).filter(|_| package.layout == Layout::Tar);
+        layers.push(layer.ok_or(BuildError::Bundle)?);
+    }
+    Ok(layers)
+}
+
 fn layer_of(file: &PackageFile, layout: Layout) -> Result<Layer, BuildError> {
     let PackageFile {
         path,
@@ -242,7 +262,7 @@ fn layer_of(file: &PackageFile, layout: Layout) -> Result<Layer, BuildError> {
 }
 
 /// Both keys, because readers of models know one and readers of plain artifacts the other.
-fn name_annotations(path: &FilePath) -> Annotations {
+pub(crate) fn name_annotations(path: &FilePath) -> Annotations {
     [annotation::FILE_PATH, annotation::TITLE]
         .map(|key| (key.to_owned(), path.to_string()))
         .into()

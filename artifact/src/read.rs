@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use model_facts::ModelFacts;
 use serde::Deserialize;
 
+use crate::bundle::{Bundle, BundledFile};
 use crate::config::ModelConfig;
 use crate::media_type::{self, Encoding, FileKind, LayerType};
 use crate::oci::{Annotations, Descriptor, Manifest};
@@ -61,6 +62,8 @@ pub struct PackedFile {
     pub encoding: Encoding,
     /// Where the file lies in a tar layer, when the packer wrote it.
     pub payload: Option<Payload>,
+    /// Whether other files lie in the same layer.
+    pub bundled: bool,
 }
 
 /// Where a file lies inside its layer.
@@ -211,9 +214,17 @@ impl PackedModel {
         })
     }
 
-    /// Sum of the layers' sizes.
+    /// Sum of the distinct layers' sizes.
     pub fn total_bytes(&self) -> u64 {
-        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
+        self.blobs().into_values().fold(0, u64::saturating_add)
+    }
+
+    /// Digest of the layer that several small files share, with their paths.
+    pub fn bundle(&self) -> Option<Bundle> {
+        let bundled: Vec<&PackedFile> = self.files.iter().filter(|file| file.bundled).collect();
+        let digest = bundled.first()?.digest.clone();
+        let paths = bundled.iter().map(|file| file.path.clone()).collect();
+        Some(Bundle { paths, digest })
     }
 
     /// The file at this path.
@@ -263,7 +274,13 @@ fn files_of(manifest: &Manifest) -> Result<Vec<PackedFile>, ReadError> {
     if manifest.layers.is_empty() {
         return Err(ReadError::NoLayers);
     }
-    let mut files = manifest.layers.iter().map(file_of).collect::<Result<Vec<_>, _>>()?;
+    let mut files = Vec::with_capacity(manifest.layers.len());
+    for layer in &manifest.layers {
+        match layer.annotations.get(annotation::BUNDLE) {
+            None => files.push(file_of(layer)?),
+            Some(list) => files.extend(bundled_files(layer, list)?),
+        }
+    }
     files.sort_by(|left, right| left.path.cmp(&right.path));
     check_collisions(files.iter().map(|file| &file.path))?;
     Ok(files)
@@ -289,7 +306,48 @@ fn file_of(layer: &Descriptor) -> Result<PackedFile, ReadError> {
         kind,
         encoding,
         payload: payload_of(layer)?,
+        bundled: false,
     })
+}
+
+/// The files of a layer that holds several.
+fn bundled_files(layer: &Descriptor, list: &str) -> Result<Vec<PackedFile>, ReadError> {
+    let bad = |problem: String| ReadError::Annotation {
+        key: annotation::BUNDLE.to_owned(),
+        problem,
+    };
+    let listed: Vec<BundledFile> = serde_json::from_str(list).map_err(|error| bad(error.to_string()))?;
+    let file = |inside: BundledFile| {
+        let BundledFile {
+            path,
+            kind,
+            offset,
+            size,
+            digest,
+        } = inside;
+        let payload = payload_inside(layer, offset, size, digest).ok_or_else(|| {
+            bad(format!(
+                "{path} lies outside of a layer of {} bytes: {offset} + {size}",
+                layer.size
+            ))
+        })?;
+        Ok(PackedFile {
+            path,
+            digest: layer.digest.clone(),
+            size: layer.size,
+            media_type: layer.media_type.clone(),
+            kind,
+            encoding: LayerType::parse(&layer.media_type).encoding,
+            payload: Some(payload),
+            bundled: true,
+        })
+    };
+    listed.into_iter().map(file).collect()
+}
+
+fn payload_inside(layer: &Descriptor, offset: u64, size: u64, digest: Digest) -> Option<Payload> {
+    let inside = offset.checked_add(size).is_some_and(|end| end <= layer.size);
+    inside.then_some(Payload { offset, size, digest })
 }
 
 fn payload_of(layer: &Descriptor) -> Result<Option<Payload>, ReadError> {
@@ -298,9 +356,8 @@ fn payload_of(layer: &Descriptor) -> Result<Option<Payload>, ReadError> {
     };
     let offset = number_of(&layer.annotations, annotation::PAYLOAD_OFFSET)?;
     let size = number_of(&layer.annotations, annotation::PAYLOAD_SIZE)?;
-    let inside = offset.checked_add(size).is_some_and(|end| end <= layer.size);
-    if inside {
-        return Ok(Some(Payload { offset, size, digest }));
+    if let Some(payload) = payload_inside(layer, offset, size, digest) {
+        return Ok(Some(payload));
     }
     let problem = format!("{offset} + {size} bytes lie outside of a layer of {} bytes", layer.size);
     Err(ReadError::Annotation {

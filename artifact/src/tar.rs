@@ -38,11 +38,22 @@ pub fn tar_size(size: u64) -> u64 {
 
 /// A whole layer, for small content that is in memory.
 pub fn tar_bytes(path: &FilePath, content: &[u8]) -> Vec<u8> {
-    let mut bytes = tar_header(path, content.len() as u64);
-    bytes.extend_from_slice(content);
-    // The end of the block, and two empty blocks.
-    bytes.resize(HEADER + content.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
+    let mut bytes = Vec::new();
+    append_entry(&mut bytes, path, content);
+    append_end(&mut bytes);
     bytes
+}
+
+/// A file to the end of its last block.
+pub(crate) fn append_entry(bytes: &mut Vec<u8>, path: &FilePath, content: &[u8]) {
+    bytes.extend(tar_header(path, content.len() as u64));
+    bytes.extend_from_slice(content);
+    bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+}
+
+/// The two empty blocks that end an archive.
+pub(crate) fn append_end(bytes: &mut Vec<u8>) {
+    bytes.resize(bytes.len() + 2 * BLOCK, 0);
 }
 
 fn pax_records(path: &FilePath, size: u64) -> Vec<u8> {

@@ -122,6 +122,7 @@ pub struct HashedFile {
     digest: Digest,
     checkpoints: Arc<Mutex<BTreeMap<u64, Sha256Hasher>>>,
     pieces: Option<Arc<PieceRecorder>>,
+    hashed_here: bool,
 }
 
 impl HashedFile {
@@ -140,7 +141,20 @@ impl HashedFile {
             digest,
             checkpoints,
             pieces: None,
+            hashed_here: false,
         }
+    }
+
+    /// The same, of which the digest was computed from these very bytes a moment ago: they are not hashed again on their way.
+    /// The registry still does; a file that changed meanwhile is refused there.
+    #[must_use]
+    pub fn hashed_here(self, hashed_here: bool) -> Self {
+        Self { hashed_here, ..self }
+    }
+
+    /// Whether the bytes lie on this machine and have been hashed.
+    pub(crate) fn is_hashed_here(&self) -> bool {
+        self.hashed_here
     }
 
     /// The same, with its pieces hashed on the way.
@@ -194,6 +208,10 @@ impl HashedFile {
 
 impl BlobSource for HashedFile {
     fn open(&self, offset: u64) -> BoxFuture<'_, io::Result<SourceStream>> {
+        if self.hashed_here {
+            let raw = self.raw(offset).map_err(io::Error::other);
+            return std::future::ready(Ok(raw.boxed())).boxed();
+        }
         let hasher = self.hasher_before(offset);
         let raw = self.raw(hasher.bytes());
         let head = self.head.len() as u64;
@@ -306,10 +324,11 @@ impl Hashing {
     }
 }
 
-/// The digest of a file and, with `head` and `tail`, of the tar layer around it: one pass, nothing kept.
+/// The digest of a file and, with `head` and `tail`, of the tar layer around it, and its pieces: one pass, nothing kept.
 pub async fn hash_file(
     reader: &FileReader,
     head: Option<(&[u8], u64)>,
+    pieces: Option<Arc<PieceRecorder>>,
 ) -> Result<(Digest, Option<Digest>), SourceError> {
     let mut plain = Sha256Hasher::default();
     let mut layer = head.map(|(head, _)| {
@@ -317,9 +336,13 @@ pub async fn hash_file(
         hasher.update(head);
         hasher
     });
+    let mut pieces = pieces.map(|pieces| PieceHasher::from(pieces, 0));
     let mut stream = reader.stream(0..reader.file().size);
     while let Some(chunk) = stream.try_next().await? {
         plain.update(&chunk);
+        if let Some(pieces) = &mut pieces {
+            pieces.update(&chunk);
+        }
         if let Some(layer) = &mut layer {
             layer.update(&chunk);
         }

@@ -1,6 +1,8 @@
 //! Packs a model from a hub as an OCI artifact, every byte checked.
 
 pub mod attest;
+mod buffers;
+mod bundle;
 pub mod cli;
 pub mod content;
 pub mod error;

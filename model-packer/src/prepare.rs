@@ -9,6 +9,7 @@ use artifact::{
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
+use crate::bundle;
 use crate::content::{HashedFile, PieceRecorder, hash_file};
 use crate::error::PackError;
 use crate::gather::{Gathered, is_vouched};
@@ -78,7 +79,7 @@ pub struct Pieced {
 
 /// Layers and the package.
 pub struct Prepared {
-    /// One per file, in the order of paths.
+    /// One per file, in the order of paths; then the bundle of small files, when there is one.
     pub layers: Vec<Layer>,
     /// Everything for the manifest.
     pub package: ModelPackage,
@@ -86,23 +87,43 @@ pub struct Prepared {
 
 /// Computes what is not known yet and puts the package together.
 pub async fn prepare(gathered: &Gathered, wishes: &Wishes, options: &PackOptions) -> Result<Prepared, PackError> {
+    prepare_telling(gathered, wishes, options, &|_| {}).await
+}
+
+/// The same, and tells each layer as soon as it is known.
+pub async fn prepare_telling(
+    gathered: &Gathered,
+    wishes: &Wishes,
+    options: &PackOptions,
+    known: &(dyn Fn(&Layer) + Send + Sync),
+) -> Result<Prepared, PackError> {
     let unverified = unverified(gathered)?;
     if options.require_hash && !unverified.is_empty() {
         return Err(PackError::Unverified(unverified));
     }
     let taken = &gathered.selection.taken;
-    let packed = taken
+    let packed: Vec<&Taken> = taken
         .iter()
-        .filter(|taken| !(options.facts_only && taken.kind == FileKind::Weight));
-    let files: Vec<(PackageFile, Layer)> = futures::stream::iter(packed.map(|taken| file_of(gathered, taken, options)))
+        .filter(|taken| !(options.facts_only && taken.kind == FileKind::Weight))
+        .collect();
+    let bundled = bundle::choose(gathered, &packed, options.layout)?;
+    let bundle = bundle::make(gathered, &bundled).await?;
+    let shared = |taken: &Taken| bundled.iter().any(|other| other.path == taken.path);
+    let files: Vec<(PackageFile, Option<Layer>)> = futures::stream::iter(packed)
+        .map(|taken| file_of(gathered, taken, options, shared(taken)))
         .buffered(HASH_AT_ONCE)
+        .inspect_ok(|(_, layer)| layer.iter().for_each(known))
         .try_collect()
         .await?;
     let (files, layers): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+    let mut layers: Vec<Layer> = layers.into_iter().flatten().collect();
+    let (bundle, bundle_layer) = bundle.unzip();
+    layers.extend(bundle_layer);
     let package = ModelPackage {
         layout: options.layout,
         lock: Some(lock_of(gathered, &files, wishes)?),
         files,
+        bundle,
         facts: gathered.facts.clone(),
         about: about(gathered, options)?,
         weights_absent: options.facts_only,
@@ -123,29 +144,17 @@ fn unverified(gathered: &Gathered) -> Result<Vec<String>, PackError> {
     Ok(names)
 }
 
-async fn file_of(gathered: &Gathered, taken: &Taken, options: &PackOptions) -> Result<(PackageFile, Layer), PackError> {
+/// A file, with a layer of its own unless it shares one.
+async fn file_of(
+    gathered: &Gathered,
+    taken: &Taken,
+    options: &PackOptions,
+    shared: bool,
+) -> Result<(PackageFile, Option<Layer>), PackError> {
     let listed = gathered.listed(taken.path.as_str())?;
-    let wrap = Wrap::of(taken, listed, options.layout);
-    let (digest, tar_digest) = digests_of(gathered, taken, listed, &wrap).await?;
-    let layer_digest = tar_digest.clone().unwrap_or_else(|| digest.clone());
-    let pieced = pieced(gathered, taken, listed, &digest, options);
-    let content = match gathered.contents.get(&listed.path) {
-        Some(bytes) if options.layout == Layout::Tar => LayerContent::Memory(tar_bytes(&taken.path, bytes).into()),
-        Some(bytes) => LayerContent::Memory(bytes.clone()),
-        None => {
-            let (head, tail) = (wrap.head.clone().into(), wrap.tail);
-            let file = HashedFile::wrapped(gathered.reader(listed), head, tail, layer_digest.clone());
-            LayerContent::Stream(file.with_pieces(pieced.as_ref().map(|pieced| Arc::clone(&pieced.recorder))))
-        }
-    };
-    let size = wrap.head.len() as u64 + listed.size + wrap.tail;
-    let layer = Layer {
-        path: listed.path.clone(),
-        digest: layer_digest,
-        size,
-        content,
-        pieced,
-    };
+    let wrap = Wrap::of(taken, listed, if shared { Layout::Raw } else { options.layout });
+    let recorder = recorder(gathered, taken, listed, options);
+    let (digest, tar_digest) = digests_of(gathered, taken, listed, &wrap, recorder.clone()).await?;
     let file = PackageFile {
         path: taken.path.clone(),
         kind: taken.kind,
@@ -153,7 +162,46 @@ async fn file_of(gathered: &Gathered, taken: &Taken, options: &PackOptions) -> R
         size: listed.size,
         tar_digest,
     };
+    let layer = (!shared).then(|| layer_of(gathered, &file, listed, wrap, recorder, options.layout));
     Ok((file, layer))
+}
+
+fn layer_of(
+    gathered: &Gathered,
+    file: &PackageFile,
+    listed: &ListedFile,
+    wrap: Wrap,
+    recorder: Option<Arc<PieceRecorder>>,
+    layout: Layout,
+) -> Layer {
+    let digest = file.tar_digest.clone().unwrap_or_else(|| file.digest.clone());
+    let size = wrap.head.len() as u64 + file.size + wrap.tail;
+    let content = match gathered.contents.get(&listed.path) {
+        Some(bytes) if layout == Layout::Tar => LayerContent::Memory(tar_bytes(&file.path, bytes).into()),
+        Some(bytes) => LayerContent::Memory(bytes.clone()),
+        None => {
+            let stream = HashedFile::wrapped(gathered.reader(listed), wrap.head.into(), wrap.tail, digest.clone());
+            LayerContent::Stream(stream.with_pieces(recorder.clone()).hashed_here(is_local(gathered)))
+        }
+    };
+    let pieced = recorder.map(|recorder| Pieced {
+        digest: file.digest.clone(),
+        size: file.size,
+        offset: if layout == Layout::Tar { TAR_PAYLOAD_OFFSET } else { 0 },
+        recorder,
+    });
+    Layer {
+        path: listed.path.clone(),
+        digest,
+        size,
+        content,
+        pieced,
+    }
+}
+
+/// A folder gives the same bytes twice; a hub may not.
+fn is_local(gathered: &Gathered) -> bool {
+    gathered.snapshot.hub == "file"
 }
 
 /// What a layout puts around a file.
@@ -183,43 +231,30 @@ async fn digests_of(
     taken: &Taken,
     listed: &ListedFile,
     wrap: &Wrap,
+    recorder: Option<Arc<PieceRecorder>>,
 ) -> Result<(Digest, Option<Digest>), PackError> {
     let tar = (!wrap.head.is_empty()).then_some((wrap.head.as_slice(), wrap.tail));
     match (gathered.contents.get(&listed.path), listed.hash.sha256(), tar) {
         (Some(bytes), _, None) => Ok((Digest::of(bytes), None)),
         (Some(bytes), _, Some(_)) => Ok((Digest::of(bytes), Some(Digest::of(&tar_bytes(&taken.path, bytes))))),
         (None, Some(published), None) => Ok((published.clone(), None)),
-        (None, _, tar) => hash_and_check(gathered, listed, tar).await,
+        (None, _, tar) => hash_and_check(gathered, listed, tar, recorder).await,
     }
 }
 
-fn pieced(
+/// Collects the pieces of a weight file, when a piece map is to be made.
+fn recorder(
     gathered: &Gathered,
     taken: &Taken,
     listed: &ListedFile,
-    digest: &Digest,
     options: &PackOptions,
-) -> Option<Pieced> {
+) -> Option<Arc<PieceRecorder>> {
     if !options.pieces || taken.kind != FileKind::Weight {
         return None;
     }
-    let starts = gathered
-        .headers
-        .get(&listed.path)
-        .map(Header::tensor_starts)
-        .unwrap_or_default();
-    let recorder = Arc::new(PieceRecorder::new(plan_pieces(listed.size, &starts)));
-    let offset = if options.layout == Layout::Tar {
-        TAR_PAYLOAD_OFFSET
-    } else {
-        0
-    };
-    Some(Pieced {
-        digest: digest.clone(),
-        size: listed.size,
-        offset,
-        recorder,
-    })
+    let header = gathered.headers.get(&listed.path);
+    let starts = header.map(Header::tensor_starts).unwrap_or_default();
+    Some(Arc::new(PieceRecorder::new(plan_pieces(listed.size, &starts))))
 }
 
 /// Reads the file once for its digest, and compares with what the hub publishes.
@@ -227,6 +262,7 @@ async fn hash_and_check(
     gathered: &Gathered,
     listed: &ListedFile,
     tar: Option<(&[u8], u64)>,
+    recorder: Option<Arc<PieceRecorder>>,
 ) -> Result<(Digest, Option<Digest>), PackError> {
     let reader = gathered.reader(listed);
     let mismatch = |expected: String, found: String| {
@@ -236,7 +272,7 @@ async fn hash_and_check(
             found,
         })
     };
-    let (digest, tar_digest) = hash_file(&reader, tar).await?;
+    let (digest, tar_digest) = hash_file(&reader, tar, recorder).await?;
     match &listed.hash {
         HubHash::Sha256(published) if *published != digest => Err(mismatch(published.to_string(), digest.to_string())),
         HubHash::GitSha1(published) => {

@@ -17,6 +17,9 @@ pub const WEIGHT_BYTES: &str = "dev.plimsoll.weight-bytes";
 /// `raw` or `tar`.
 pub const LAYOUT: &str = "dev.plimsoll.layout";
 
+/// The tag of the variant.
+pub const TAG: &str = "org.opencontainers.image.ref.name";
+
 /// The index over these models, in the order given.
 pub fn index_of(models: &[(Remote, u64)]) -> Result<Document, PackError> {
     let manifests = models
@@ -49,10 +52,7 @@ fn descriptor_of(remote: &Remote, size: u64) -> Descriptor {
             LAYOUT,
             Some(if model.twin.is_some() { "tar" } else { "raw" }.to_owned()),
         ),
-        (
-            "org.opencontainers.image.ref.name",
-            remote.reference.tag().map(str::to_owned),
-        ),
+        (TAG, remote.reference.tag().map(str::to_owned)),
     ];
     let unknown = || "unknown".to_owned();
     Descriptor {

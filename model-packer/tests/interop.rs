@@ -1,4 +1,5 @@
-//! With a real registry and the clients that people have: docker-registry, oras, skopeo. Run with `--features real-registry`.
+//! With real registries and the clients that people have: docker-registry 2.8 and distribution 3, oras, skopeo. Run with
+//! `--features real-registry`.
 #![cfg(feature = "real-registry")]
 #![allow(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
 
@@ -20,14 +21,17 @@ use tempfile::TempDir;
 
 const SHARD: &str = "model-00001-of-00002.safetensors";
 
-/// A running docker-registry with its own folder, ended when it is dropped.
-struct DockerRegistry {
+/// The implementations, as components of the test bed.
+const REGISTRIES: [&str; 2] = ["docker-registry", "distribution"];
+
+/// A running registry with its own folder, ended when it is dropped.
+struct RealRegistry {
     process: Child,
     host: String,
     folder: TempDir,
 }
 
-impl Drop for DockerRegistry {
+impl Drop for RealRegistry {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.process.kill();
@@ -41,11 +45,9 @@ fn component(name: &str) -> PathBuf {
         .unwrap()
 }
 
-impl DockerRegistry {
-    async fn start() -> Self {
-        let program = tokio::task::spawn_blocking(|| component("docker-registry"))
-            .await
-            .unwrap();
+impl RealRegistry {
+    async fn start(name: &'static str) -> Self {
+        let program = tokio::task::spawn_blocking(move || component(name)).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -63,6 +65,8 @@ impl DockerRegistry {
         command
             .arg("serve")
             .arg(folder.path().join("config.yml"))
+            // It would look for a collector of traces.
+            .env("OTEL_TRACES_EXPORTER", "none")
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let registry = Self {
@@ -76,7 +80,7 @@ impl DockerRegistry {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("docker-registry does not listen on {}", registry.host);
+        panic!("{name} does not listen on {}", registry.host);
     }
 
     fn reference(&self, name: &str) -> Reference {
@@ -141,102 +145,133 @@ fn assert_files(bed: &Bed, folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_registry_takes_both_layouts_and_gives_them_back() {
-    let (bed, registry) = (Bed::start().await, DockerRegistry::start().await);
-    for (tag, layout) in [("m:raw", Layout::Raw), ("m:tar", Layout::Tar)] {
-        let options = PackOptions {
-            layout,
-            pieces: true,
-            ..PackOptions::default()
-        };
-        registry.push(&bed, tag, &options).await;
-        let remote = read_remote(&registry.client(), &registry.reference(tag)).await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let settings = PullSettings {
-            client: registry.client(),
-            folder: folder.path().to_owned(),
-            jobs: 2,
-            reporter: bed.told.clone(),
-        };
-        pull(&remote, &settings).await.unwrap();
-        assert_files(&bed, folder.path());
-        let lock = read_lock(&registry.client(), &remote).await.unwrap().unwrap();
-        let gathered = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
-        assert_eq!(
-            derive_again(&gathered, &remote, &lock).await.unwrap(),
-            Vec::<String>::new()
-        );
+async fn each_registry_takes_both_layouts_and_gives_them_back() {
+    for name in REGISTRIES {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        for (tag, layout) in [("m:raw", Layout::Raw), ("m:tar", Layout::Tar)] {
+            let options = PackOptions {
+                layout,
+                pieces: true,
+                ..PackOptions::default()
+            };
+            registry.push(&bed, tag, &options).await;
+            let remote = read_remote(&registry.client(), &registry.reference(tag)).await.unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let settings = PullSettings {
+                client: registry.client(),
+                folder: folder.path().to_owned(),
+                jobs: 2,
+                reporter: bed.told.clone(),
+            };
+            pull(&remote, &settings).await.unwrap();
+            assert_files(&bed, folder.path());
+            let lock = read_lock(&registry.client(), &remote).await.unwrap().unwrap();
+            let gathered = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
+            assert_eq!(
+                derive_again(&gathered, &remote, &lock).await.unwrap(),
+                Vec::<String>::new()
+            );
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_config_is_valid_by_the_published_schema() {
-    let (bed, registry) = (Bed::start().await, DockerRegistry::start().await);
-    registry.push(&bed, "m:v1", &PackOptions::default()).await;
-    let remote = read_remote(&registry.client(), &registry.reference("m:v1"))
-        .await
-        .unwrap();
-    let config = remote.model.config_descriptor.digest.as_str();
-    let config = registry
-        .client()
-        .get_blob(&remote.reference, config, 1 << 20)
-        .await
-        .unwrap();
-    assert_eq!(validate_config(&config), []);
+    for name in REGISTRIES {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        registry.push(&bed, "m:v1", &PackOptions::default()).await;
+        let remote = read_remote(&registry.client(), &registry.reference("m:v1"))
+            .await
+            .unwrap();
+        let config = remote.model.config_descriptor.digest.as_str();
+        let config = registry
+            .client()
+            .get_blob(&remote.reference, config, 1 << 20)
+            .await
+            .unwrap();
+        assert_eq!(validate_config(&config), []);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oras_pulls_the_raw_layout_as_files_and_sees_what_is_attached() {
-    let (bed, registry) = (Bed::start().await, DockerRegistry::start().await);
-    let oras = tokio::task::spawn_blocking(|| component("oras")).await.unwrap();
-    let options = PackOptions {
-        pieces: true,
-        ..PackOptions::default()
-    };
-    registry.push(&bed, "m:v1", &options).await;
-    let folder = tempfile::tempdir().unwrap();
-    let reference = registry.reference("m:v1").to_string();
-    run(&oras, &["pull", "--plain-http", &reference, "-o", "out"], folder.path()).await;
-    assert_files(&bed, &folder.path().join("out"));
-    let copy = registry.reference("copy:v1").to_string();
-    run(
-        &oras,
-        &["cp", "-r", "--from-plain-http", "--to-plain-http", &reference, &copy],
-        folder.path(),
-    )
-    .await;
-    let copied = read_remote(&registry.client(), &registry.reference("copy:v1"))
-        .await
-        .unwrap();
-    let referrers = registry
-        .client()
-        .referrers(&copied.reference, copied.model.digest.as_str(), None)
-        .await
-        .unwrap();
-    assert_eq!(referrers.len(), 1);
+    for name in REGISTRIES {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        let oras = tokio::task::spawn_blocking(|| component("oras")).await.unwrap();
+        let options = PackOptions {
+            pieces: true,
+            ..PackOptions::default()
+        };
+        registry.push(&bed, "m:v1", &options).await;
+        let folder = tempfile::tempdir().unwrap();
+        let reference = registry.reference("m:v1").to_string();
+        run(&oras, &["pull", "--plain-http", &reference, "-o", "out"], folder.path()).await;
+        assert_files(&bed, &folder.path().join("out"));
+        let copy = registry.reference("copy:v1").to_string();
+        run(
+            &oras,
+            &["cp", "-r", "--from-plain-http", "--to-plain-http", &reference, &copy],
+            folder.path(),
+        )
+        .await;
+        let copied = read_remote(&registry.client(), &registry.reference("copy:v1"))
+            .await
+            .unwrap();
+        let referrers = registry
+            .client()
+            .referrers(&copied.reference, copied.model.digest.as_str(), None)
+            .await
+            .unwrap();
+        assert_eq!(referrers.len(), 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skopeo_copies_the_mountable_image_and_finds_a_file_in_each_layer() {
-    let (bed, registry) = (Bed::start().await, DockerRegistry::start().await);
-    let options = PackOptions {
+async fn oras_pulls_the_tar_layout_as_tars_in_which_other_readers_find_the_files() {
+    for name in REGISTRIES {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        let oras = tokio::task::spawn_blocking(|| component("oras")).await.unwrap();
+        let digest = registry.push(&bed, "m:v1", &tar_layout()).await;
+        let folder = tempfile::tempdir().unwrap();
+        let reference = registry.reference("m:v1").to_string();
+        run(&oras, &["pull", "--plain-http", &reference, "-o", "out"], folder.path()).await;
+        for file in &registry.model(&digest).files {
+            let layer = std::fs::read(folder.path().join("out").join(file.path.as_str())).unwrap();
+            assert_tar(&layer, file);
+        }
+    }
+}
+
+fn tar_layout() -> PackOptions {
+    PackOptions {
         layout: Layout::Tar,
         ..PackOptions::default()
-    };
-    let digest = registry.push(&bed, "m:v1", &options).await;
-    let folder = tempfile::tempdir().unwrap();
+    }
+}
+
+/// The layer is a tar of the file, which lies where the annotations say.
+fn assert_tar(layer: &[u8], file: &artifact::PackedFile) {
+    let payload = file.payload.as_ref().unwrap();
+    let mut archive = tar::Archive::new(layer);
+    let mut entries = archive.entries().unwrap();
+    let entry = entries.next().unwrap().unwrap();
+    assert_eq!(entry.path().unwrap().to_str(), Some(file.path.as_str()));
+    assert_eq!(
+        (entry.raw_file_position(), entry.size()),
+        (payload.offset, payload.size)
+    );
+}
+
+/// `skopeo copy` into a folder in OCI layout, with all digests as they are.
+async fn skopeo_copy(image: &Reference, folder: &Path) {
     tokio::task::spawn_blocking(|| testbed::ensure_packages(&["skopeo"]))
         .await
         .unwrap()
         .unwrap();
     // skopeo asks for a policy; this one trusts, because the digests are compared here.
-    std::fs::write(
-        folder.path().join("policy.json"),
-        r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
-    )
-    .unwrap();
-    let image = format!("docker://{}", registry.reference("m:v1-image"));
-    let skopeo = Path::new("skopeo");
+    let policy = r#"{"default": [{"type": "insecureAcceptAnything"}]}"#;
+    std::fs::write(folder.join("policy.json"), policy).unwrap();
+    let image = format!("docker://{image}");
     let arguments = [
         "--policy",
         "policy.json",
@@ -244,30 +279,106 @@ async fn skopeo_copies_the_mountable_image_and_finds_a_file_in_each_layer() {
         "--preserve-digests",
         "--src-tls-verify=false",
         "--all",
-        &image,
-        "oci:copied:v1",
     ];
-    run(skopeo, &arguments, folder.path()).await;
-    let model = registry.model(&digest);
-    for file in &model.files {
-        let payload = file.payload.as_ref().unwrap();
-        let layer = std::fs::read(folder.path().join("copied/blobs/sha256").join(file.digest.hex())).unwrap();
-        let mut archive = tar::Archive::new(layer.as_slice());
-        let mut entries = archive.entries().unwrap();
-        let entry = entries.next().unwrap().unwrap();
-        assert_eq!(entry.path().unwrap().to_str(), Some(file.path.as_str()));
+    run(
+        Path::new("skopeo"),
+        &[&arguments[..], &[&image, "oci:copied:v1"]].concat(),
+        folder,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skopeo_copies_the_model_and_the_mountable_image_with_their_digests() {
+    for name in REGISTRIES {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        let raw = registry.push(&bed, "raw:v1", &PackOptions::default()).await;
+        let folder = tempfile::tempdir().unwrap();
+        skopeo_copy(&registry.reference("raw:v1"), folder.path()).await;
+        let copied = |digest: &artifact::Digest| {
+            std::fs::read(folder.path().join("copied/blobs/sha256").join(digest.hex())).unwrap()
+        };
+        let model = PackedModel::read(&copied(&raw), None).unwrap();
         assert_eq!(
-            (entry.raw_file_position(), entry.size()),
-            (payload.offset, payload.size)
+            copied(&model.file(SHARD).unwrap().digest),
+            std::fs::read(bed.file(SHARD)).unwrap()
         );
+
+        let tar = registry.push(&bed, "tar:v1", &tar_layout()).await;
+        for image in ["tar:v1", "tar:v1-image"] {
+            let folder = tempfile::tempdir().unwrap();
+            skopeo_copy(&registry.reference(image), folder.path()).await;
+            for file in &registry.model(&tar).files {
+                let layer = folder.path().join("copied/blobs/sha256").join(file.digest.hex());
+                assert_tar(&std::fs::read(layer).unwrap(), file);
+            }
+        }
     }
 }
 
-impl DockerRegistry {
+impl RealRegistry {
     /// The model, read from the registry's own storage.
     fn model(&self, digest: &artifact::Digest) -> PackedModel {
         let blobs = self.folder.path().join("data/docker/registry/v2/blobs/sha256");
         let place = blobs.join(&digest.hex()[..2]).join(digest.hex()).join("data");
         PackedModel::read(&std::fs::read(&place).unwrap(), None).unwrap()
+    }
+}
+
+/// Starts a push and kills it once so many bytes have left; returns how many did.
+fn push_and_kill(mut command: Command, limit: u64) -> u64 {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut moved = std::collections::BTreeMap::new();
+    for line in std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap())) {
+        let event: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if event["event"] == "progress" {
+            moved.insert(event["path"].to_string(), event["offset"].as_u64().unwrap());
+        }
+        if moved.values().sum::<u64>() >= limit {
+            child.kill().unwrap();
+            break;
+        }
+    }
+    child.wait().unwrap();
+    moved.values().sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_push_to_a_registry_that_keeps_broken_sessions_costs_one_part_of_each_open_file() {
+    let bed = Bed::of_size(
+        12 << 20,
+        bed::PART,
+        |_| {},
+        fault_proxy::registry::RegistryConfig::default(),
+    )
+    .await;
+    let registry = RealRegistry::start("distribution").await;
+    let profile = registry.client().profile(&registry.reference("m"));
+    let journal = model_packer::journal::Journal::open(bed.state.path()).unwrap();
+    journal
+        .keep_profile(registry.reference("m").registry(), &profile)
+        .unwrap();
+    for (number, limit) in [3u64, 8, 13, 17, 22].into_iter().enumerate() {
+        // The same blobs in a repository that knows nothing of the others.
+        let _ = std::fs::remove_dir_all(bed.state.path().join("known"));
+        std::fs::create_dir(bed.state.path().join("known")).unwrap();
+        let target = registry.reference(&format!("killed{number}:v1")).to_string();
+        let command = || {
+            let mut command = bed::program::program(&bed);
+            command.args(["push", "hf://owner/model", &target, "--jobs", "2", "--output", "json"]);
+            command
+        };
+        let first = command();
+        let before = tokio::task::spawn_blocking(move || push_and_kill(first, limit << 20))
+            .await
+            .unwrap();
+        let output = bed::program::run(command()).await;
+        let said = bed::program::text(&output.stdout);
+        let summary: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        let again = (before + summary["sent"].as_u64().unwrap()).saturating_sub(24 << 20);
+        assert!(
+            again <= 2 * bed::PART + (64 << 10),
+            "killed at {limit} MiB: {again} bytes were sent again"
+        );
     }
 }

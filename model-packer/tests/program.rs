@@ -3,37 +3,11 @@
 
 mod bed;
 
-use std::process::{Command, Output, Stdio};
-
+use artifact::{Digest, PackedModel};
 use bed::Bed;
-use fault_proxy::registry::RegistryConfig;
-
-fn program(bed: &Bed) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_model-packer"));
-    command
-        .env_clear()
-        .env("HF_ENDPOINT", bed.hub.url())
-        .env("MODELSCOPE_ENDPOINT", bed.hub.url())
-        .env("HOME", bed.state.path());
-    command.arg("--plain-http").arg("--state").arg(bed.state.path());
-    command
-}
-
-async fn run(mut command: Command) -> Output {
-    tokio::task::spawn_blocking(move || command.stdin(Stdio::null()).output().unwrap())
-        .await
-        .unwrap()
-}
-
-async fn packer(bed: &Bed, arguments: &[&str]) -> Output {
-    let mut command = program(bed);
-    command.args(arguments);
-    run(command).await
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+use bed::program::{packer, program, run, text};
+use fault_proxy::registry::{Auth, RegistryConfig};
+use proptest::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stdout_is_the_reference_and_exit_codes_tell_yes_from_no() {
@@ -54,6 +28,7 @@ async fn stdout_is_the_reference_and_exit_codes_tell_yes_from_no() {
         (vec!["diff", target.as_str(), "v1"], 0),
         (vec!["tag", target.as_str(), "stable"], 0),
         (vec!["index", index.as_str(), "v1", "stable"], 0),
+        (vec!["inspect", index.as_str()], 0),
         (vec!["index", target.as_str(), "v1"], 1),
         (vec!["doctor", bed.registry.host().leak() as &str], 0),
         (vec!["plan", "hf://owner/model", target.as_str()], 0),
@@ -74,33 +49,154 @@ async fn stdout_is_the_reference_and_exit_codes_tell_yes_from_no() {
     }
 }
 
+const SECRETS: [&str; 8] = [
+    "hf_verysecrettoken",
+    "ms_verysecrettoken",
+    "hf_wrongsecrettoken",
+    "registrypassword",
+    // `user:registrypassword` as it travels.
+    "dXNlcjpyZWdpc3RyeXBhc3N3b3Jk",
+    "cosignpassword",
+    "Signature=",
+    "?state=",
+];
+
+/// A command with every kind of login in its environment, as loud as it can be.
+fn loud(bed: &Bed, hub_token: &str) -> std::process::Command {
+    let mut command = program(bed);
+    command
+        .arg("-vv")
+        .env("RUST_LOG", "trace")
+        .env("HF_TOKEN", hub_token)
+        .env("MODELSCOPE_API_TOKEN", hub_token)
+        .env("COSIGN_PASSWORD", "cosignpassword")
+        .env("DOCKER_CONFIG", bed.state.path());
+    command
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn no_secret_is_in_any_output_or_argument() {
-    let secret = "hf_verysecrettoken";
-    let bed = Bed::with(|hub| hub.token = Some(secret.into()), RegistryConfig::default()).await;
+async fn no_secret_is_in_any_log_error_or_output() {
+    let config = RegistryConfig {
+        auth: Auth::Bearer {
+            username: "user".into(),
+            password: "registrypassword".into(),
+            anonymous_pull: false,
+            expired_as_403: false,
+        },
+        redirect_blobs: true,
+        ..RegistryConfig::default()
+    };
+    let bed = Bed::with(|hub| hub.token = Some("hf_verysecrettoken".into()), config).await;
     bed.write(".standin.json", r#"{"private": true}"#);
+    let logins = serde_json::json!({"auths": {bed.registry.host(): {"auth": "dXNlcjpyZWdpc3RyeXBhc3N3b3Jk"}}});
+    std::fs::write(bed.state.path().join("config.json"), logins.to_string()).unwrap();
     let target = bed.target("m:v1").to_string();
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keys/cosign.key");
+    let out = bed.state.path().join("out").display().to_string();
+    let runs = [
+        ("hf_verysecrettoken", vec!["push", "hf://owner/model", &target], 0),
+        ("hf_verysecrettoken", vec!["pull", &target, &out], 0),
+        ("hf_verysecrettoken", vec!["verify", &target], 0),
+        ("hf_verysecrettoken", vec!["push", "hf://owner/missing", &target], 1),
+        // The key has another password.
+        (
+            "hf_verysecrettoken",
+            vec!["push", "hf://owner/model", &target, "--sign", key],
+            1,
+        ),
+        ("ms_verysecrettoken", vec!["push", "ms://owner/model", &target], 1),
+        ("hf_wrongsecrettoken", vec!["push", "hf://owner/model", &target], 1),
+    ];
     let mut seen = String::new();
-    for (source, token) in [
-        ("hf://owner/model", secret),
-        ("hf://owner/missing", secret),
-        ("ms://owner/model", secret),
-        ("hf://owner/model", "hf_wrongsecrettoken"),
-    ] {
-        let mut command = program(&bed);
-        command
-            .args(["-vv", "push", source, &target])
-            .env("HF_TOKEN", token)
-            .env("MODELSCOPE_API_TOKEN", token)
-            .env("RUST_LOG", "trace");
+    for (token, arguments, code) in runs {
+        let mut command = loud(&bed, token);
+        command.args(&arguments);
         let output = run(command).await;
-        seen.push_str(&text(&output.stdout));
-        seen.push_str(&text(&output.stderr));
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        seen.push_str(&said);
     }
+    // A registry that refuses the password says so without it.
+    std::fs::write(
+        bed.state.path().join("config.json"),
+        serde_json::json!({"auths": {bed.registry.host(): {"auth": "dXNlcjpyZWdpc3RyeXBhc3N3b3JkMg=="}}}).to_string(),
+    )
+    .unwrap();
+    let mut command = loud(&bed, "hf_verysecrettoken");
+    command.args(["push", "hf://owner/model", &target]);
+    let output = run(command).await;
+    assert_eq!(output.status.code(), Some(1));
+    seen.push_str(&(text(&output.stdout) + &text(&output.stderr)));
     assert!(seen.contains("redirected"), "the log was on");
-    for forbidden in ["secrettoken", "Signature=", "_state="] {
-        let line = seen.lines().find(|line| line.contains(forbidden));
-        assert_eq!(line, None, "{forbidden}");
+    for secret in SECRETS {
+        let line = seen.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "{secret}");
+    }
+}
+
+/// What may go wrong at the hub and at the registry, without waits of minutes.
+fn trouble() -> impl Strategy<Value = (Vec<standin_hub::FaultRule>, Vec<fault_proxy::FaultRule>)> {
+    use fault_proxy::{Fault as Registry, FaultRule};
+    use standin_hub::{Fault as Hub, FaultRule as HubRule, Side};
+    let at_hub = prop_oneof![
+        (0u64..200_000).prop_map(|after| Hub::Cut { after }),
+        (0u64..200_000).prop_map(|at| Hub::WrongByte { at }),
+        (1u64..100).prop_map(|by| Hub::Short { by }),
+        Just(Hub::Empty),
+        Just(Hub::Page),
+        Just(Hub::IgnoreRange),
+        Just(Hub::OtherTotal { total: 77 }),
+    ];
+    let path = prop_oneof![Just("safetensors"), Just("config.json"), Just("tree")];
+    let side = prop_oneof![Just(Side::Hub), Just(Side::ContentNetwork)];
+    let hub = (at_hub, path, side, 1u32..6)
+        .prop_map(|(fault, path, side, times)| HubRule::once(side, path, fault).times(times));
+    let at_registry = prop_oneof![
+        (0u64..100_000).prop_map(|after| Registry::CutUpload { after }),
+        Just(Registry::LostAnswer),
+        Just(Registry::StatusAs { code: 201 }),
+        Just(Registry::DropHeader {
+            name: "location".into()
+        }),
+        prop_oneof![Just(403u16), Just(404), Just(416)].prop_map(|code| Registry::Status {
+            code,
+            headers: vec![],
+            body: String::new()
+        }),
+    ];
+    let method = prop_oneof![Just("POST"), Just("PATCH"), Just("PUT"), Just("HEAD")];
+    let registry = (at_registry, method, 0u32..4, 1u32..6)
+        .prop_map(|(fault, method, skip, times)| FaultRule::once(method, "/m/", fault).after(skip).times(times));
+    (prop::collection::vec(hub, 0..3), prop::collection::vec(registry, 0..3))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 4, ..ProptestConfig::default() })]
+    #[test]
+    fn exit_code_0_is_the_right_digest_and_anything_else_leaves_no_part_of_a_model_tagged((hub, registry) in trouble()) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let bed = Bed::of_size(200_000, 64 << 10, |_| {}, RegistryConfig::default()).await;
+            let expected = bed.push("hf://owner/model", "reference:v1").await.unwrap().digest;
+            hub.into_iter().for_each(|rule| bed.hub.push_fault(rule));
+            registry.into_iter().for_each(|rule| bed.registry.inject(rule));
+            let target = bed.target("m:v1").to_string();
+            let output = packer(&bed, &["push", "hf://owner/model", &target]).await;
+            let tagged = bed.registry.manifest("m", "v1");
+            let said = text(&output.stderr);
+            match output.status.code() {
+                Some(0) => assert_eq!(text(&output.stdout).trim(), format!("{target}@{expected}")),
+                code => assert_eq!(code, Some(1), "a fault of others is none of the program: {said}"),
+            }
+            assert!(tagged.is_some() || output.status.code() == Some(1), "{said}");
+            if let Some((digest, manifest)) = tagged {
+                assert_eq!(digest, expected.as_str());
+                for file in PackedModel::read(&manifest, None).unwrap().files {
+                    let blob = bed.registry.blob("m", file.digest.as_str()).unwrap();
+                    assert_eq!(Digest::of(&blob), file.digest);
+                }
+            }
+        });
     }
 }
 
@@ -121,40 +217,5 @@ async fn json_output_is_one_object_per_line_and_ends_with_the_summary() {
             .iter()
             .any(|event| event["event"] == "finished" && event["arrival"]["sent"].is_u64()),
         "{events:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_process_is_gone_on_with_by_the_next_one() {
-    let bed = Bed::of_size(40 << 20, bed::PART, |_| {}, RegistryConfig::default()).await;
-    let target = bed.target("m:v1").to_string();
-    // What `doctor` would keep: small parts, so that a kill costs little and the bound below is sharp.
-    let profile = bed.client().profile(&bed.target("m:v1"));
-    model_packer::journal::Journal::open(bed.state.path())
-        .unwrap()
-        .keep_profile(bed.target("m").registry(), &profile)
-        .unwrap();
-    for milliseconds in [150, 300] {
-        let mut child = program(&bed)
-            .args(["push", "hf://owner/model", &target])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(milliseconds)).await;
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-    let output = packer(&bed, &["push", "hf://owner/model", &target]).await;
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let total = 2 * std::fs::metadata(bed.file("model-00001-of-00002.safetensors"))
-        .unwrap()
-        .len();
-    let again = bed.registry.received_bytes().saturating_sub(total);
-    let bound = 2 * 2 * bed::PART + (64 << 10);
-    assert!(
-        again <= bound,
-        "{again} bytes were sent again after two kills of two files in parts of {}",
-        bed::PART
     );
 }

@@ -97,7 +97,11 @@ async fn an_unfinished_file_is_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join(".plimsoll-partial")).unwrap();
     std::fs::write(
-        folder.path().join(".plimsoll-partial").join(digest.hex()),
+        folder.path().join(".plimsoll-partial").join(format!(
+            "{}-{}",
+            digest.hex(),
+            &artifact::Digest::of(SHARD.as_bytes()).hex()[..8]
+        )),
         &content[..2 << 20],
     )
     .unwrap();
@@ -252,7 +256,7 @@ async fn attestations_are_found_from_the_model_and_say_where_it_came_from() {
     let prepared = bed.prepare("hf://owner/model", &PackOptions::default()).await.unwrap();
     let attach = |built: &artifact::Built| Ok(model_packer::attest::attestations(&prepared.package, built, "r/m"));
     for _ in 0..2 {
-        model_packer::push::push_with(&prepared, &bed.push_settings("m:v1"), &attach)
+        model_packer::push::push_with(&prepared, &bed.push_settings("m:v1"), &attach, None)
             .await
             .unwrap();
     }
@@ -281,4 +285,83 @@ async fn attestations_are_found_from_the_model_and_say_where_it_came_from() {
         bill["metadata"]["component"]["licenses"][0]["license"]["id"],
         "Apache-2.0"
     );
+}
+
+#[tokio::test]
+async fn a_model_of_more_files_than_a_runtime_mounts_layers_is_mountable_and_comes_back() {
+    let bed = Bed::start().await;
+    for number in 0..120 {
+        // Equal files too: each of them has a name.
+        bed.write(
+            &format!("part_{number}.json"),
+            format!("{{\"number\": {}}}", number / 2),
+        );
+    }
+    let options = PackOptions {
+        layout: artifact::Layout::Tar,
+        ..PackOptions::default()
+    };
+    let pushed = bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap();
+    let (_, index) = bed.registry.manifest("m", "v1-image").unwrap();
+    let index: artifact::Index = serde_json::from_slice(&index).unwrap();
+    let (_, image) = bed.registry.manifest("m", index.manifests[0].digest.as_str()).unwrap();
+    let image: artifact::Manifest = serde_json::from_slice(&image).unwrap();
+    assert_eq!(
+        image.layers.len(),
+        4,
+        "two shards, the lock, and everything else in one"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let pulled = fetch(&bed, "m:v1", folder.path()).await.unwrap();
+    assert_eq!((pulled.files, pushed.files), (128, 127));
+    assert_same(&bed, folder.path());
+    for number in 0..120 {
+        let name = format!("part_{number}.json");
+        assert_eq!(
+            std::fs::read(folder.path().join(&name)).unwrap(),
+            std::fs::read(bed.file(&name)).unwrap()
+        );
+    }
+    let remote = remote(&bed, "m:v1").await;
+    let lock = read_lock(&bed.client(), &remote).await.unwrap().unwrap();
+    let gathered = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
+    assert_eq!(
+        derive_again(&gathered, &remote, &lock).await.unwrap(),
+        Vec::<String>::new()
+    );
+    assert_eq!(bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap().sent, 0);
+}
+
+#[tokio::test]
+async fn a_link_to_a_file_of_another_folder_comes_back_as_that_files_content() {
+    let bed = Bed::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    bed::write_model(folder.path(), 1000);
+    std::fs::create_dir(folder.path().join("some-dir")).unwrap();
+    std::os::unix::fs::symlink("../config.json", folder.path().join("some-dir/link.json")).unwrap();
+    let wishes = Wishes {
+        include: model_packer::selection::Patterns::new(&["*".to_owned()]).unwrap(),
+        ..Wishes::default()
+    };
+    for layout in [artifact::Layout::Raw, artifact::Layout::Tar] {
+        let options = PackOptions {
+            layout,
+            ..PackOptions::default()
+        };
+        let gathered = bed.gather(folder.path().to_str().unwrap(), &wishes).await.unwrap();
+        let prepared = model_packer::prepare::prepare(&gathered, &wishes, &options)
+            .await
+            .unwrap();
+        model_packer::push::push(&prepared, &bed.push_settings("links:v1"))
+            .await
+            .unwrap();
+        let target = tempfile::tempdir().unwrap();
+        fetch(&bed, "links:v1", target.path()).await.unwrap();
+        let place = target.path().join("some-dir/link.json");
+        assert!(!place.is_symlink());
+        assert_eq!(
+            std::fs::read(place).unwrap(),
+            std::fs::read(folder.path().join("config.json")).unwrap()
+        );
+    }
 }

@@ -490,6 +490,9 @@ async fn headers_are_read_whole_on_both_sides_of_the_window() {
     let window = 128 << 10;
     let bed = Bed::start().await;
     for header in [
+        99_992,
+        99_993,
+        100_000,
         window - 16,
         window - 9,
         window - 8,

@@ -201,3 +201,11 @@ async fn a_single_file_is_a_model_too() {
     let error = bed.gather(file.to_str().unwrap(), &Wishes::default()).await;
     assert_eq!(paths(&error.unwrap()), ["model.safetensors"]);
 }
+
+#[tokio::test]
+async fn revisions_of_single_files_decide_nothing_and_a_second_push_sends_nothing() {
+    let bed = Bed::start().await;
+    let first = bed.push("ms://owner/model", "m:v1").await.unwrap();
+    let second = bed.push("ms://owner/model", "m:v1").await.unwrap();
+    assert_eq!((second.digest, second.sent, second.unchanged), (first.digest, 0, true));
+}

@@ -2,20 +2,27 @@
 
 use std::fmt::Write as _;
 
+use artifact::{Digest, Index, ReadError};
 use model_facts::ModelFacts;
-use registry::Referrer;
+use registry::{Client, Reference, Referrer};
 use serde_json::json;
 
 use super::arguments::{Inspect, Output, Shared};
 use super::setup;
 use crate::error::PackError;
 use crate::packed::{Remote, content_of, kind_word, read_remote, size_of};
-use crate::text;
+use crate::{text, variants};
 
 pub(super) async fn run(command: &Inspect, shared: &Shared) -> Result<(), PackError> {
     let reference = setup::reference(&command.reference)?;
     let client = setup::client(shared, &reference)?;
-    let remote = read_remote(&client, &reference).await?;
+    let remote = match read_remote(&client, &reference).await {
+        Err(PackError::Read {
+            source: ReadError::Index { .. },
+            ..
+        }) => return show_index(&client, &reference, shared).await,
+        read => read?,
+    };
     let referrers = client
         .referrers(&remote.reference, remote.model.digest.as_str(), None)
         .await?;
@@ -24,6 +31,46 @@ pub(super) async fn run(command: &Inspect, shared: &Shared) -> Result<(), PackEr
         Output::Text => setup::print(&page(&remote, &referrers)),
     }
     Ok(())
+}
+
+/// The variants under a tag for controllers, or the platforms of a mountable image.
+async fn show_index(client: &Client, reference: &Reference, shared: &Shared) -> Result<(), PackError> {
+    let manifest = client.get_manifest(reference).await?;
+    let index: Index = serde_json::from_slice(&manifest.bytes)
+        .map_err(|error| PackError::No(format!("the index of {reference} cannot be read: {error}")))?;
+    if shared.output == Output::Json {
+        let digest = Digest::of(&manifest.bytes).to_string();
+        let pinned = reference.with_digest(&digest)?.to_string();
+        let document = json!({"reference": pinned, "digest": digest, "manifests": index.manifests});
+        setup::print(&format!("{document:#}"));
+    } else {
+        setup::print(&index_page(reference, &index));
+    }
+    Ok(())
+}
+
+fn index_page(reference: &Reference, index: &Index) -> String {
+    let mut out = format!("{reference} is an index of {} manifests\n", index.manifests.len());
+    for entry in &index.manifests {
+        let note = |key: &str| entry.annotations.get(key).map(String::as_str);
+        let bytes = note(variants::WEIGHT_BYTES).and_then(|bytes| bytes.parse().ok());
+        let platform = entry
+            .platform
+            .as_ref()
+            .filter(|platform| platform.os != "unknown")
+            .map(|platform| format!("{}/{}", platform.os, platform.architecture));
+        let parts = [
+            note(variants::TAG).map(str::to_owned),
+            platform,
+            note(variants::QUANTIZATION).map(str::to_owned),
+            note(variants::FORMAT).map(str::to_owned),
+            note(variants::LAYOUT).map(str::to_owned),
+            bytes.map(|bytes| format!("{} of weights", text::bytes(bytes))),
+        ];
+        let said: Vec<String> = parts.into_iter().flatten().collect();
+        let _ = writeln!(out, "  {}  {}", entry.digest, said.join(", "));
+    }
+    out.trim_end().to_owned()
 }
 
 fn document(remote: &Remote, referrers: &[Referrer]) -> serde_json::Value {

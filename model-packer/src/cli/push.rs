@@ -11,8 +11,8 @@ use crate::attest::attestations;
 use crate::error::PackError;
 use crate::gather::Gathered;
 use crate::journal::write_whole;
-use crate::prepare::prepare;
-use crate::push::{PushSettings, PushSummary, push_with};
+use crate::prepare::{Layer, prepare_telling};
+use crate::push::{Early, PushSettings, PushSummary, push_with};
 use crate::report::{Event, Reporter};
 use crate::text;
 
@@ -37,15 +37,13 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
     settings.client.ping(&settings.target).await?;
     let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
     tell_choice(&gathered, &reporter);
-    let prepared = prepare(
-        &gathered,
-        &setup::wishes(&command.choice)?,
-        &setup::options(&command.choice)?,
-    )
-    .await?;
     reporter.tell(&Event::Phase {
         what: format!("pushing to {}", settings.target),
     });
+    let early = early(command, &gathered, &settings);
+    let known = |layer: &Layer| early.iter().for_each(|early| early.send(layer));
+    let (wishes, options) = (setup::wishes(&command.choice)?, setup::options(&command.choice)?);
+    let prepared = prepare_telling(&gathered, &wishes, &options, &known).await?;
     setup::check_locked(&command.choice, &prepared.package)?;
     let name = format!("{}/{}", settings.target.registry(), settings.target.repository());
     let attach = |built: &Built| {
@@ -55,7 +53,7 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
             Vec::new()
         })
     };
-    let outcome = push_with(&prepared, &settings, &attach).await;
+    let outcome = push_with(&prepared, &settings, &attach, early).await;
     reporter.close();
     let summary = outcome?;
     if let Some(file) = &command.write_lock {
@@ -69,6 +67,20 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
     }
     show(&summary, &prepared.package, shared, started.elapsed());
     Ok(())
+}
+
+/// The files of a folder are sent while others are hashed; unless something is to be compared before the first byte leaves.
+fn early(command: &Push, gathered: &Gathered, settings: &PushSettings) -> Option<Early> {
+    let choice = &command.choice;
+    if gathered.snapshot.hub != "file" || choice.locked.is_some() || choice.facts_only {
+        return None;
+    }
+    let taken = &gathered.selection.taken;
+    let sizes = taken
+        .iter()
+        .filter_map(|taken| gathered.snapshot.file(taken.path.as_str()));
+    let bytes = sizes.map(|file| file.size).sum();
+    Some(Early::start(settings, taken.len(), bytes))
 }
 
 fn tell_choice(gathered: &Gathered, reporter: &Reporter) {

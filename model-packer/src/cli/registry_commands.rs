@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use registry::Reference;
 use registry::doctor::{Outcome, Report, examine};
+use registry::{ErrorKind, Reference};
 use serde_json::json;
 
 use super::arguments::{Diff, Doctor, Index, Output, Shared, Tag, Untag, Versions};
@@ -96,7 +96,16 @@ pub(super) async fn untag(command: &Untag, shared: &Shared) -> Result<(), PackEr
     }
     let client = setup::client(shared, &reference)?;
     let digest = client.resolve(&reference).await?.digest;
-    client.delete_manifest(&reference).await?;
+    let removed = client.delete_manifest(&reference).await;
+    removed.map_err(|error| match error.kind() {
+        // Registries that delete by digest only take the tag for a digest, or refuse the method.
+        ErrorKind::DigestInvalid { .. } | ErrorKind::Status { status: 400 | 405, .. } => PackError::No(format!(
+            "{} removes no single tags, only a model with all its tags; the tag can be moved: model-packer tag REFERENCE {}",
+            reference.registry(),
+            reference.tag().unwrap_or_default()
+        )),
+        _ => error.into(),
+    })?;
     setup::say(
         shared,
         &format!(

@@ -1,18 +1,21 @@
 //! From a registry to a folder: parallel ranges, one hash in order, a name only for what is proven.
 
+mod chunks;
 mod pieces;
+mod whole;
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifact::{Digest, Encoding, FileKind, FilePath, FilePieces, PackedFile, PieceMap};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use registry::{Client, Reference};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use chunks::Chunks;
 use pieces::LocalPieces;
 
 use crate::error::PackError;
@@ -84,6 +87,8 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     };
     let mut order: Vec<&PackedFile> = files.iter().collect();
     order.sort_by_key(|file| std::cmp::Reverse(size_of(file)));
+    // As many large files as there are jobs keep as many connections busy, and a request for each part is work for the registry.
+    let large = order.iter().filter(|file| size_of(file) > 2 * PART).count();
     let pulls = order.into_iter().map(|file| {
         let fetch = Fetch {
             settings,
@@ -92,6 +97,7 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
             budget: Arc::clone(&budget),
             map: map.as_ref().and_then(|map| map.file(content_of(file))),
             local: &local,
+            in_one: large >= settings.jobs,
         };
         async move { fetch.run().await }
     });
@@ -189,6 +195,23 @@ struct Fetch<'a> {
     budget: Arc<Semaphore>,
     map: Option<&'a FilePieces>,
     local: &'a Arc<LocalPieces>,
+    /// One request for the whole file; otherwise several, each for a part.
+    in_one: bool,
+}
+
+/// A file as far as it has come.
+struct Written {
+    hasher: Sha256Hasher,
+    file: std::fs::File,
+}
+
+impl Written {
+    fn take(&mut self, chunks: Vec<Bytes>) -> std::io::Result<()> {
+        chunks.into_iter().try_for_each(|chunk| {
+            self.hasher.update(&chunk);
+            self.file.write_all(&chunk)
+        })
+    }
 }
 
 impl Fetch<'_> {
@@ -198,7 +221,7 @@ impl Fetch<'_> {
         if has_content(&place, size, &digest).await? {
             return Ok((size, self.finished(Arrival::Reused)));
         }
-        let partial = self.settings.folder.join(PARTIAL).join(digest.hex());
+        let partial = self.settings.folder.join(PARTIAL).join(partial_name(self.file));
         let mut tries = 0;
         loop {
             let (found, fetched) = match self.map {
@@ -235,42 +258,58 @@ impl Fetch<'_> {
 
     /// Goes on behind what an earlier run left, which is hashed again; returns the digest and the bytes that came.
     async fn fetch(&self, partial: &Path, size: u64) -> Result<(Digest, u64), PackError> {
-        let (mut hasher, mut target) = take_up(partial, size).await?;
-        let start = hasher.bytes();
-        let path = self.file.path.to_string();
+        let written = take_up(partial, size).await?;
+        let start = written.hasher.bytes();
         self.settings.reporter.tell(&Event::Started {
-            path: path.clone(),
+            path: self.file.path.to_string(),
             size,
             offset: start,
         });
+        let written = if self.in_one {
+            self.fetch_in_one(written, size).await?
+        } else {
+            self.fetch_in_parts(written, size).await?
+        };
+        Ok((written.hasher.finish(), size - start))
+    }
+
+    async fn fetch_in_parts(&self, mut written: Written, size: u64) -> Result<Written, PackError> {
+        let start = written.hasher.bytes();
         let starts = (0..).map(|number| start + number * PART).take_while(|at| *at < size);
         let mut parts =
             futures::stream::iter(starts.map(|at| self.part(at, (at + PART).min(size)))).buffered(PARTS_OF_A_FILE);
-        while let Some((bytes, permit)) = parts.try_next().await? {
-            let offset = hasher.bytes() + bytes.len() as u64;
-            let failed = partial.to_owned();
-            // Hashing and writing are work for a thread that may block.
-            let step = tokio::task::spawn_blocking(move || {
-                hasher.update(&bytes);
-                let written = target.write_all(&bytes);
-                drop(permit);
-                written.map(|()| (hasher, target))
-            });
-            let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
-            (hasher, target) = step.map_err(|source| PackError::File {
-                step: "write",
-                path: failed,
-                source,
-            })?;
-            self.settings.reporter.tell(&Event::Progress {
-                path: path.clone(),
-                offset,
-            });
+        while let Some((chunks, permit)) = parts.try_next().await? {
+            written = self.write(written, chunks, Some(permit)).await?;
         }
-        Ok((hasher.finish(), size - start))
+        Ok(written)
     }
 
-    async fn part(&self, start: u64, end: u64) -> Result<(Bytes, OwnedSemaphorePermit), PackError> {
+    /// Hashes and writes, on a thread that may block.
+    async fn write(
+        &self,
+        mut written: Written,
+        chunks: Vec<Bytes>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<Written, PackError> {
+        let step = tokio::task::spawn_blocking(move || {
+            let done = written.take(chunks);
+            drop(permit);
+            done.map(|()| written)
+        });
+        let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
+        let written = step.map_err(|source| PackError::File {
+            step: "write",
+            path: self.settings.folder.join(self.file.path.as_str()),
+            source,
+        })?;
+        self.settings.reporter.tell(&Event::Progress {
+            path: self.file.path.to_string(),
+            offset: written.hasher.bytes(),
+        });
+        Ok(written)
+    }
+
+    async fn part(&self, start: u64, end: u64) -> Result<(Vec<Bytes>, OwnedSemaphorePermit), PackError> {
         let permit = Arc::clone(&self.budget)
             .acquire_owned()
             .await
@@ -279,7 +318,7 @@ impl Fetch<'_> {
         let mut last = None;
         for _ in 0..TRIES {
             match self.read(base + start, base + end).await {
-                Ok(bytes) => return Ok((bytes, permit)),
+                Ok(chunks) => return Ok((chunks, permit)),
                 Err(error) if error.is_retryable() => last = Some(error),
                 Err(error) => return Err(error.into()),
             }
@@ -287,29 +326,28 @@ impl Fetch<'_> {
         Err(last.map_or_else(|| PackError::Internal("no try was made".into()), PackError::from))
     }
 
-    async fn read(&self, start: u64, end: u64) -> Result<Bytes, registry::Error> {
-        let digest = self.file.digest.as_str();
-        let mut stream = self
-            .settings
-            .client
-            .open_blob(self.reference, digest, Some(start..end))
-            .await?;
-        // A registry that ignores ranges sends the whole; what comes before and after is dropped.
-        let mut skip = start.saturating_sub(stream.served().start);
-        let wanted = usize::try_from(end - start).unwrap_or(0);
-        let mut bytes = BytesMut::with_capacity(wanted);
-        while let Some(chunk) = stream.try_next().await? {
-            let dropped = skip.min(chunk.len() as u64);
-            skip -= dropped;
-            let chunk = &chunk[usize::try_from(dropped).unwrap_or(0)..];
-            let room = wanted - bytes.len();
-            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if bytes.len() == wanted {
-                break;
-            }
+    async fn read(&self, start: u64, end: u64) -> Result<Vec<Bytes>, registry::Error> {
+        let mut chunks = self.open(start, end).await?;
+        let mut read = Vec::new();
+        while let Some(chunk) = chunks.next().await? {
+            read.push(chunk);
         }
-        Ok(bytes.freeze())
+        Ok(read)
     }
+
+    /// A range of the layer.
+    async fn open(&self, start: u64, end: u64) -> Result<Chunks, registry::Error> {
+        let digest = self.file.digest.as_str();
+        let client = &self.settings.client;
+        let stream = client.open_blob(self.reference, digest, Some(start..end)).await?;
+        Ok(Chunks::new(stream, start, end - start))
+    }
+}
+
+/// Equal files are fetched at the same time, each to a place of its own.
+fn partial_name(file: &PackedFile) -> String {
+    let path = Digest::of(file.path.as_str().as_bytes());
+    format!("{}-{}", content_of(file).hex(), &path.hex()[..8])
 }
 
 fn place_of(folder: &Path, path: &FilePath) -> Result<PathBuf, PackError> {
@@ -359,7 +397,7 @@ async fn has_content(place: &Path, size: u64, digest: &Digest) -> Result<bool, P
 }
 
 /// Opens the unfinished file behind what it holds.
-async fn take_up(partial: &Path, size: u64) -> Result<(Sha256Hasher, std::fs::File), PackError> {
+async fn take_up(partial: &Path, size: u64) -> Result<Written, PackError> {
     let failed = |source| PackError::File {
         step: "open",
         path: partial.to_owned(),
@@ -382,7 +420,7 @@ async fn take_up(partial: &Path, size: u64) -> Result<(Sha256Hasher, std::fs::Fi
         .open(partial)
         .map_err(failed)?;
     file.seek(SeekFrom::Start(hasher.bytes())).map_err(failed)?;
-    Ok((hasher, file))
+    Ok(Written { hasher, file })
 }
 
 async fn hash_prefix(path: PathBuf, length: u64) -> Result<(Sha256Hasher, u64), PackError> {
@@ -408,20 +446,12 @@ async fn hash_prefix(path: PathBuf, length: u64) -> Result<(Sha256Hasher, u64), 
     })
 }
 
-/// On the disk first, then under its name, then the name on the disk.
+/// Gives it its name. The content is proven, and a later run proves it again before it relies on it, so nothing waits for the
+/// disk here: that would take longer than everything else.
 fn settle(partial: &Path, place: &Path) -> Result<(), PackError> {
-    let failed = |step| {
-        move |source| PackError::File {
-            step,
-            path: place.to_owned(),
-            source,
-        }
-    };
-    let file = std::fs::File::open(partial).map_err(failed("open"))?;
-    file.sync_all().map_err(failed("write"))?;
-    std::fs::rename(partial, place).map_err(failed("rename"))?;
-    let parent = place.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(parent)
-        .and_then(|folder| folder.sync_all())
-        .map_err(failed("write"))
+    std::fs::rename(partial, place).map_err(|source| PackError::File {
+        step: "rename",
+        path: place.to_owned(),
+        source,
+    })
 }

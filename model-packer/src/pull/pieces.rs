@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifact::{Digest, FilePieces, PIECE_LIMIT, Piece, plan_pieces};
-use bytes::BytesMut;
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::SafetensorsHeader;
 
 use super::{Fetch, PARTS_OF_A_FILE, TRIES};
+use crate::buffers::CHUNK;
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
 use crate::header::Header;
 use crate::report::Event;
 
-/// Written to the disk at a time.
-const WRITE: usize = 256 << 10;
 /// Headers of local files are read up to this length.
 const LOCAL_HEADER_LIMIT: u64 = 16 << 20;
 
@@ -67,10 +65,10 @@ fn read_header(file: &File, size: u64) -> Option<Header> {
 }
 
 fn hash_range(file: &File, offset: u64, length: u64) -> std::io::Result<Digest> {
-    let (mut hasher, mut buffer) = (Sha256Hasher::default(), vec![0; WRITE]);
+    let (mut hasher, mut buffer) = (Sha256Hasher::default(), vec![0; CHUNK]);
     let mut at = offset;
     while at < offset + length {
-        let wanted = usize::try_from(offset + length - at).unwrap_or(WRITE).min(WRITE);
+        let wanted = usize::try_from(offset + length - at).unwrap_or(CHUNK).min(CHUNK);
         let chunk = &mut buffer[..wanted];
         file.read_exact_at(chunk, at)?;
         hasher.update(chunk);
@@ -170,44 +168,23 @@ impl Fetch<'_> {
     /// Written while it comes, without a copy in memory; wrong bytes are in a file that has no name yet.
     async fn fetch_piece(&self, file: &Arc<File>, offset: u64, size: u64) -> Result<Digest, PackError> {
         let base = self.file.payload.as_ref().map_or(0, |payload| payload.offset) + offset;
-        let digest = self.file.digest.as_str();
-        let mut stream = self
-            .settings
-            .client
-            .open_blob(self.reference, digest, Some(base..base + size))
-            .await?;
-        let mut skip = base.saturating_sub(stream.served().start);
-        let (mut hasher, mut at, end) = (Sha256Hasher::default(), offset, offset + size);
-        let mut buffer = BytesMut::with_capacity(WRITE * 2);
-        loop {
-            let chunk = stream.try_next().await?;
-            let ended = chunk.is_none();
-            if let Some(chunk) = chunk {
-                let dropped = skip.min(chunk.len() as u64);
-                skip -= dropped;
-                let room = usize::try_from(end - at).unwrap_or(usize::MAX) - buffer.len();
-                let chunk = &chunk[usize::try_from(dropped).unwrap_or(0)..];
-                buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            }
-            let full = at + buffer.len() as u64 == end;
-            if buffer.len() >= WRITE || ((full || ended) && !buffer.is_empty()) {
-                let (bytes, target, place) = (buffer.split().freeze(), Arc::clone(file), at);
-                at += bytes.len() as u64;
-                let step = tokio::task::spawn_blocking(move || {
-                    hasher.update(&bytes);
-                    target.write_all_at(&bytes, place).map(|()| hasher)
-                });
-                let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
-                hasher = step.map_err(|source| PackError::File {
-                    step: "write",
-                    path: self.settings.folder.clone(),
-                    source,
-                })?;
-            }
-            if ended || at == end {
-                return Ok(hasher.finish());
-            }
+        let mut chunks = self.open(base, base + size).await?;
+        let (mut hasher, mut at) = (Sha256Hasher::default(), offset);
+        while let Some(chunk) = chunks.next().await? {
+            let (target, place) = (Arc::clone(file), at);
+            at += chunk.len() as u64;
+            let step = tokio::task::spawn_blocking(move || {
+                hasher.update(&chunk);
+                target.write_all_at(&chunk, place).map(|()| hasher)
+            });
+            let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
+            hasher = step.map_err(|source| PackError::File {
+                step: "write",
+                path: self.settings.folder.clone(),
+                source,
+            })?;
         }
+        Ok(hasher.finish())
     }
 }
 

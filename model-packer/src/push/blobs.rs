@@ -38,14 +38,17 @@ pub(super) fn memory(name: &str, bytes: &[u8]) -> Blob {
     }
 }
 
-pub(super) fn of_layers(prepared: &Prepared) -> Vec<Blob> {
-    let blob = |layer: &Layer| Blob {
+pub(super) fn of_layer(layer: &Layer) -> Blob {
+    Blob {
         name: layer.path.clone(),
         digest: layer.digest.clone(),
         size: layer.size,
         content: layer.content.clone(),
-    };
-    prepared.layers.iter().map(blob).collect()
+    }
+}
+
+pub(super) fn of_layers(prepared: &Prepared) -> Vec<Blob> {
+    prepared.layers.iter().map(of_layer).collect()
 }
 
 pub(super) fn of_documents(built: &Built) -> Vec<Blob> {
@@ -67,18 +70,24 @@ pub(super) fn once_each(mut blobs: Vec<Blob>) -> Vec<Blob> {
     blobs
 }
 
+/// Whether the repository has it.
+pub(super) async fn is_there(blob: &Blob, settings: &PushSettings) -> Result<bool, PackError> {
+    let asked = settings
+        .client
+        .blob_exists(&settings.target, blob.digest.as_str())
+        .await;
+    match asked {
+        Ok(size) => Ok(size == Some(blob.size)),
+        // A repository that does not exist yet may be denied to a reader.
+        Err(error) if error.is_unauthorized() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 pub(super) async fn ask(blobs: &[Blob], settings: &PushSettings) -> Result<BTreeSet<Digest>, PackError> {
     let questions = blobs.iter().map(|blob| async move {
-        match settings
-            .client
-            .blob_exists(&settings.target, blob.digest.as_str())
-            .await
-        {
-            Ok(size) => Ok::<_, PackError>((size == Some(blob.size)).then(|| blob.digest.clone())),
-            // A repository that does not exist yet may be denied to a reader.
-            Err(error) if error.is_unauthorized() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let there = is_there(blob, settings).await?;
+        Ok::<_, PackError>(there.then(|| blob.digest.clone()))
     });
     let present: Vec<Option<Digest>> = futures::stream::iter(questions)
         .buffer_unordered(ASK_AT_ONCE)
@@ -115,6 +124,15 @@ pub(super) async fn bring_all(blobs: &[Blob], settings: &PushSettings) -> Result
             .await?;
     arrivals.extend(there.iter().map(|blob| (blob.size, Arrival::Present)));
     Ok(arrivals)
+}
+
+/// Asks for one, and brings it when it is missing.
+pub(super) async fn bring_one(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), PackError> {
+    if is_there(blob, settings).await? {
+        finished(settings, blob, Arrival::Present);
+        return Ok((blob.size, Arrival::Present));
+    }
+    bring(blob, settings).await
 }
 
 async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), PackError> {
@@ -169,7 +187,9 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
 
 async fn spool(blob: &Blob, settings: &PushSettings) -> Result<Option<Spooled>, PackError> {
     match (&blob.content, &settings.spool) {
-        (LayerContent::Stream(file), Some(folder)) => Spooled::fetch(file, &blob.digest, folder).await.map(Some),
+        (LayerContent::Stream(file), Some(folder)) if !file.is_hashed_here() => {
+            Spooled::fetch(file, &blob.digest, folder).await.map(Some)
+        }
         _ => Ok(None),
     }
 }

@@ -2,6 +2,7 @@
 
 mod attachments;
 mod blobs;
+mod early;
 mod pieces;
 mod spool;
 
@@ -19,6 +20,7 @@ use crate::prepare::Prepared;
 use crate::report::{Arrival, Event, Reporter};
 use crate::signing::{self, SigningKey};
 pub use attachments::Attachment;
+pub use early::Early;
 
 /// How to push.
 #[derive(Clone)]
@@ -122,22 +124,18 @@ pub fn bytes_to_send(planned: &[PlannedBlob]) -> u64 {
 
 /// Brings everything, and tags at the end.
 pub async fn push(prepared: &Prepared, settings: &PushSettings) -> Result<PushSummary, PackError> {
-    push_with(prepared, settings, &|_| Ok(Vec::new())).await
+    push_with(prepared, settings, &|_| Ok(Vec::new()), None).await
 }
 
-/// The same, with attachments that are there before the tag is.
+/// The same, with attachments that are there before the tag is, and with what is under way already.
 pub async fn push_with(
     prepared: &Prepared,
     settings: &PushSettings,
     attach: Attach<'_>,
+    early: Option<Early>,
 ) -> Result<PushSummary, PackError> {
     let layers = blobs::once_each(blobs::of_layers(prepared));
-    let bytes = layers.iter().map(|blob| blob.size).sum();
-    settings.reporter.tell(&Event::Planned {
-        files: layers.len(),
-        bytes,
-    });
-    let mut arrivals = blobs::bring_all(&layers, settings).await?;
+    let mut arrivals = bring_layers(&layers, settings, early).await?;
 
     let mut package = prepared.package.clone();
     let map = pieces::make(prepared, settings).await?;
@@ -162,7 +160,7 @@ pub async fn push_with(
     let mut summary = PushSummary {
         reference: settings.target.with_digest(built.manifest_digest.as_str())?.to_string(),
         image: image_reference(&built, settings)?,
-        files: prepared.layers.len(),
+        files: prepared.package.files.len(),
         sent: 0,
         present: 0,
         mounted: 0,
@@ -173,6 +171,22 @@ pub async fn push_with(
         summary.count(*size, arrival);
     }
     Ok(summary)
+}
+
+async fn bring_layers(
+    layers: &[blobs::Blob],
+    settings: &PushSettings,
+    early: Option<Early>,
+) -> Result<Vec<(u64, Arrival)>, PackError> {
+    let Some(early) = early else {
+        let (files, bytes) = (layers.len(), layers.iter().map(|blob| blob.size).sum());
+        settings.reporter.tell(&Event::Planned { files, bytes });
+        return blobs::bring_all(layers, settings).await;
+    };
+    let rest: Vec<blobs::Blob> = layers.iter().filter(|blob| !early.has(&blob.digest)).cloned().collect();
+    let (mut arrivals, others) = futures::try_join!(early.finish(), blobs::bring_all(&rest, settings))?;
+    arrivals.extend(others);
+    Ok(arrivals)
 }
 
 async fn tagged_digest(settings: &PushSettings) -> Result<Option<String>, PackError> {

@@ -11,8 +11,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 
 use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
-
-const CHUNK: u64 = 1 << 20;
+use crate::buffers::{CHUNK, CHUNKS};
 
 /// A folder of files, or one file of it.
 pub struct FolderSource {
@@ -182,24 +181,37 @@ pub(crate) fn open_file(path: &Path, size: u64, range: Range<u64>) -> Result<Byt
                 if left == 0 {
                     return Ok(None);
                 }
-                let read = tokio::task::spawn_blocking(move || {
-                    let mut chunk = Vec::with_capacity(usize::try_from(left.min(CHUNK)).unwrap_or(0));
-                    let read = (&mut file).take(left.min(CHUNK)).read_to_end(&mut chunk)?;
-                    Ok::<_, std::io::Error>((file, chunk, read as u64))
-                });
+                let read = tokio::task::spawn_blocking(move || read_chunk(&mut file, left).map(|chunk| (file, chunk)));
                 let outcome = read.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-                let (file, chunk, read) = outcome.map_err(|source| SourceError::File {
+                let (file, chunk) = outcome.map_err(|source| SourceError::File {
                     path: place.clone(),
                     source,
                 })?;
-                if read == 0 {
+                if chunk.is_empty() {
                     return Err(unfit(&place, "it became shorter while it was packed"));
                 }
-                Ok(Some((Bytes::from(chunk), (file, left - read))))
+                let left = left - chunk.len() as u64;
+                Ok(Some((chunk, (file, left))))
             }
         })
         .boxed(),
     )
+}
+
+/// The next bytes of the file, at most so many; none at its end.
+fn read_chunk(file: &mut fs::File, left: u64) -> std::io::Result<Bytes> {
+    let mut buffer = CHUNKS.take();
+    let wanted = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+    let mut length = 0;
+    while length < wanted {
+        match file.read(&mut buffer.space()[length..wanted]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(buffer.filled(length))
 }
 
 impl ModelSource for FolderSource {

@@ -26,6 +26,8 @@ struct Progress {
     end: u64,
     stream: Option<ByteStream>,
     failures: u32,
+    /// Times that the stream was too slow, and where it was the last time.
+    slow: (u32, u64),
 }
 
 impl FileReader {
@@ -47,6 +49,7 @@ impl FileReader {
             end: range.end,
             stream: None,
             failures: 0,
+            slow: (0, range.start),
         };
         futures::stream::try_unfold(progress, |mut progress| async move {
             let chunk = progress.next().await?;
@@ -109,10 +112,22 @@ impl Progress {
         }
     }
 
+    /// A trickle brings bytes, and would be taken up again for ever if they counted as progress.
+    fn count_slowness(&mut self, error: &SourceError) {
+        let SourceError::TooSlow { minimum, window, .. } = error else {
+            return;
+        };
+        let (times, last) = self.slow;
+        let recovered = self.at - last > 2 * minimum * window.as_secs().max(1);
+        self.slow = (if recovered { 1 } else { times + 1 }, self.at);
+        self.failures = self.failures.max(self.slow.0);
+    }
+
     async fn recover(&mut self, error: SourceError) -> Result<(), SourceError> {
         let policy = self.reader.source.retry_policy();
         self.stream = None;
         self.failures += 1;
+        self.count_slowness(&error);
         if !error.is_transient() || self.failures >= policy.attempts {
             return Err(error);
         }

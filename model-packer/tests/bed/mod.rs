@@ -5,6 +5,8 @@
     reason = "each test file uses its own part of it, and a bed that does not stand is a failed test"
 )]
 
+pub(crate) mod program;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

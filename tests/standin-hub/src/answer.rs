@@ -191,19 +191,23 @@ fn take_bytes(body: ByteStream, limit: u64) -> ByteStream {
     .boxed()
 }
 
+/// A hundredth of a second at a time, or single bytes where that is less.
 fn trickle(body: ByteStream, rate: u64) -> ByteStream {
+    let step = usize::try_from(rate / 100).unwrap_or(usize::MAX).max(1);
     body.flat_map(move |chunk| {
         let pieces: Vec<std::io::Result<Bytes>> = match chunk {
-            Ok(chunk) => (0..chunk.len()).map(|at| Ok(chunk.slice(at..=at))).collect(),
+            Ok(chunk) => (0..chunk.len())
+                .step_by(step)
+                .map(|at| Ok(chunk.slice(at..chunk.len().min(at + step))))
+                .collect(),
             Err(error) => vec![Err(error)],
         };
         stream::iter(pieces)
     })
     .then(move |piece| async move {
-        tokio::time::sleep(Duration::from_secs_f64(
-            1.0 / f64::from(u32::try_from(rate).unwrap_or(u32::MAX)),
-        ))
-        .await;
+        let length = piece.as_ref().map_or(0, Bytes::len);
+        let pause = u32::try_from(length).map_or(0.0, f64::from) / u32::try_from(rate).map_or(f64::MAX, f64::from);
+        tokio::time::sleep(Duration::from_secs_f64(pause)).await;
         piece
     })
     .boxed()

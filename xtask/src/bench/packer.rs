@@ -15,6 +15,8 @@ use super::measure::{self, Taken, run_until};
 use crate::{binaries, workspace};
 
 const REGISTRY: &str = "127.0.0.1:5099";
+/// Where another implementation listens, for what depends on it.
+const OTHER_REGISTRY: &str = "127.0.0.1:5098";
 const HUB: &str = "127.0.0.1:8099";
 const SHARDS: usize = 8;
 
@@ -54,7 +56,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(&folder);
     let model = folder.join("hub/bench/model");
     write_model(&model, arguments.mebibytes)?;
-    let _registry = start_registry(&store.ensure("docker-registry")?, &folder)?;
+    let _registry = start_registry(&store.ensure("docker-registry")?, REGISTRY, &folder.join("registry"))?;
+    let other = folder.join("other-registry");
+    let _other = start_registry(&store.ensure("distribution")?, OTHER_REGISTRY, &other)?;
     let _hub = start_hub(&folder)?;
     let bench = Bench {
         oras: store.ensure("oras")?,
@@ -118,16 +122,18 @@ fn write_shard(path: &Path, mebibytes: u64, seed: u64) -> anyhow::Result<()> {
     Ok(file.flush()?)
 }
 
-fn start_registry(program: &Path, folder: &Path) -> anyhow::Result<Service> {
-    let data = folder.join("registry");
+fn start_registry(program: &Path, address: &str, data: &Path) -> anyhow::Result<Service> {
     let config = format!(
-        "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp:\n  addr: {REGISTRY}\n",
+        "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp:\n  addr: {address}\n",
         data.display()
     );
-    fs::write(folder.join("registry.yml"), config)?;
+    let path = data.with_extension("yml");
+    fs::write(&path, config)?;
+    // It would look for a collector of traces.
+    let mut command = Command::new(program);
     start(
-        Command::new(program).arg("serve").arg(folder.join("registry.yml")),
-        REGISTRY,
+        command.env("OTEL_TRACES_EXPORTER", "none").arg("serve").arg(path),
+        address,
     )
 }
 
@@ -200,12 +206,7 @@ impl Bench {
             }
         }
         let best = best.context("no run")?;
-        println!(
-            "{name:44} {:7.2} s wall {:7.2} s processor {:7.1} MiB",
-            best.wall,
-            best.processor,
-            mebibytes(best.peak_kib)
-        );
+        show(name, &best);
         Ok(best)
     }
 
@@ -234,6 +235,10 @@ impl Bench {
             ours.processor / hash.processor,
         );
         ratio(
+            "push processor against a hash pass and curl's sending",
+            ours.processor / (hash.processor + floor.processor),
+        );
+        ratio(
             "hub to registry, times faster (target at least 1.8)",
             theirs.wall / stream.wall,
         );
@@ -248,34 +253,29 @@ impl Bench {
         let target = format!("{REGISTRY}/bench/m:v1");
         measure::run(&mut self.packer(&["push", &self.model().display().to_string(), &target]))?;
         let out = self.folder.join("out");
-        let mut times = Vec::new();
-        for name in ["oras", "model-packer"] {
-            let mut best = f64::MAX;
+        let pull = |name: &str, make: &dyn Fn(&str) -> Command| -> anyhow::Result<Taken> {
+            let mut best: Option<Taken> = None;
             for _ in 0..self.runs {
                 let _ = fs::remove_dir_all(&out);
-                let out = out.display().to_string();
-                let mut command = match name {
-                    "oras" => self.oras(&["pull", &target, "-o", &out]),
-                    _ => self.puller(&target, &out),
-                };
-                let taken = measure::run(&mut command)?;
-                if taken.wall < best {
-                    best = taken.wall;
-                    println!(
-                        "pull: {name:38} {:7.2} s wall {:7.2} s processor {:7.1} MiB",
-                        taken.wall,
-                        taken.processor,
-                        mebibytes(taken.peak_kib)
-                    );
+                let taken = measure::run(&mut make(&out.display().to_string()))?;
+                if best.as_ref().is_none_or(|best| taken.wall < best.wall) {
+                    best = Some(taken);
                 }
             }
-            times.push(best);
-        }
+            let best = best.context("no run")?;
+            show(name, &best);
+            Ok(best)
+        };
+        let theirs = pull("pull: oras", &|out| self.oras(&["pull", &target, "-o", out]))?;
+        let ours = pull("pull: model-packer", &|out| self.puller(&target, out))?;
         ratio(
             "pull, times faster than oras (target at least 1.3)",
-            times[0] / times[1],
+            theirs.wall / ours.wall,
         );
-        println!();
+        println!(
+            "peak memory of a pull {:.1} MiB (target under 64)\n",
+            mebibytes(ours.peak_kib)
+        );
         Ok(())
     }
 
@@ -305,13 +305,19 @@ impl Bench {
             "bytes of a version with one changed shard of {size}: {}",
             sent(&changed.output)?
         );
-        let _ = fs::remove_dir_all(self.folder.join("registry/docker"));
+        self.kill("docker-registry 2.8, which drops a broken session", REGISTRY)?;
+        self.kill("distribution 3, which keeps it", OTHER_REGISTRY)
+    }
+
+    /// Kills a push at half of its bytes and counts what the next one sends again.
+    fn kill(&self, name: &str, registry: &str) -> anyhow::Result<()> {
         let _ = fs::remove_dir_all(self.folder.join("state"));
-        let total: u64 = self
+        let target = format!("{registry}/bench/killed:v1");
+        let sizes = self
             .files()?
-            .iter()
-            .map(|file| fs::metadata(file).map_or(0, |metadata| metadata.len()))
-            .sum();
+            .into_iter()
+            .map(|file| fs::metadata(file).map_or(0, |metadata| metadata.len()));
+        let total: u64 = sizes.sum();
         let moved = std::cell::RefCell::new(std::collections::BTreeMap::new());
         let killed = run_until(&mut self.packer(&["push", "hf://bench/model", &target]), |line| {
             let event: Value = serde_json::from_str(line).unwrap_or_default();
@@ -328,7 +334,7 @@ impl Bench {
         let before: u64 = moved.borrow().values().sum();
         let rest = measure::run(&mut self.packer(&["push", "hf://bench/model", &target]))?;
         let twice = (before + sent(&rest.output)?).saturating_sub(total);
-        println!("bytes sent twice after a kill -9 at 50 %: {twice} of {total}");
+        println!("bytes sent twice after a kill -9 at 50 % ({name}): {twice} of {total}");
         Ok(())
     }
 
@@ -369,6 +375,15 @@ fn sent(output: &str) -> anyhow::Result<u64> {
     let last = output.lines().last().context("the program printed nothing")?;
     let summary: Value = serde_json::from_str(last)?;
     summary["sent"].as_u64().context("the summary has no count of bytes")
+}
+
+fn show(name: &str, taken: &Taken) {
+    println!(
+        "{name:44} {:7.2} s wall {:7.2} s processor {:7.1} MiB",
+        taken.wall,
+        taken.processor,
+        mebibytes(taken.peak_kib)
+    );
 }
 
 fn ratio(name: &str, value: f64) {

@@ -292,4 +292,15 @@ pub const PINS: &[Component] = &[
         },
         build_seconds: 5,
     },
+    // A shell and tools in one static file, for pods of scenarios that look at what is mounted.
+    Component {
+        name: "busybox",
+        version: "debian",
+        prebuilt_sha256: None,
+        recipe: Recipe::Debian {
+            package: "busybox-static",
+            program: "bin/busybox",
+        },
+        build_seconds: 3,
+    },
 ];

@@ -1,0 +1,129 @@
+//! Each way in which a hub's answer goes wrong, once and for ever: what is survived, and what is said.
+#![allow(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
+
+mod bed;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use artifact::Digest;
+use bed::Bed;
+use fault_proxy::registry::RegistryConfig;
+use model_packer::prepare::PackOptions;
+use model_packer::push::push;
+use model_packer::selection::Wishes;
+use model_packer::{PackError, prepare};
+use standin_hub::{Fault, FaultRule, Side};
+
+const SHARD: &str = "model-00001-of-00002.safetensors";
+
+fn status(code: u16) -> Fault {
+    Fault::Status {
+        code,
+        headers: Vec::new(),
+        body: String::new(),
+    }
+}
+
+/// Name, where, which path, and what happens there.
+fn faults() -> Vec<(&'static str, Side, &'static str, Fault)> {
+    let (hub, network) = (Side::Hub, Side::ContentNetwork);
+    let complete = Fault::Status {
+        code: 416,
+        headers: vec![("content-range".into(), "bytes */3".into())],
+        body: String::new(),
+    };
+    vec![
+        ("cut", network, SHARD, Fault::Cut { after: 100_000 }),
+        ("silence", network, SHARD, Fault::Stall { after: 100_000 }),
+        ("a trickle", network, SHARD, Fault::Slow { rate: 1000 }),
+        ("a wrong byte", network, SHARD, Fault::WrongByte { at: 150_000 }),
+        ("a shorter file", network, SHARD, Fault::Short { by: 9 }),
+        ("an empty 200", network, SHARD, Fault::Empty),
+        ("a page of a portal", network, SHARD, Fault::Page),
+        ("gzip", network, SHARD, Fault::Gzip),
+        ("no range", network, SHARD, Fault::IgnoreRange),
+        ("another total", network, SHARD, Fault::OtherTotal { total: 77 }),
+        ("an expired address", network, SHARD, status(403)),
+        ("416 with another total", network, SHARD, complete),
+        ("503", network, SHARD, status(503)),
+        ("a redirect to itself", hub, SHARD, Fault::RedirectLoop),
+        (
+            "a redirect to plain http elsewhere",
+            hub,
+            SHARD,
+            Fault::Redirect {
+                to: "http://127.0.0.1:1/x".into(),
+            },
+        ),
+        (
+            "another commit",
+            hub,
+            "resolve",
+            Fault::OtherCommit { commit: "0".repeat(40) },
+        ),
+        ("a page instead of the listing", hub, "/tree/", Fault::Page),
+        ("an empty listing", hub, "/tree/", Fault::Empty),
+        ("a cut listing", hub, "/tree/", Fault::Cut { after: 40 }),
+        ("a page instead of config.json", hub, "config.json", Fault::Page),
+        ("500 for everything", hub, "", status(500)),
+    ]
+}
+
+/// From the listing to the tag, with little patience.
+async fn attempt(bed: &Bed, tag: &str) -> Result<Digest, PackError> {
+    let mut settings = bed.settings(&[]);
+    settings.retry.minimum_rate = 20_000;
+    settings.retry.rate_window = Duration::from_secs(1);
+    let gathered = bed
+        .gather_with("hf://owner/model", &Wishes::default(), &settings)
+        .await?;
+    let prepared = prepare::prepare(&gathered, &Wishes::default(), &PackOptions::default()).await?;
+    Ok(push(&prepared, &bed.push_settings(&format!("m:{tag}"))).await?.digest)
+}
+
+fn chain(error: &PackError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let _ = write!(text, ": {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn each_fault_of_a_hub_is_survived_or_named_and_nothing_wrong_is_ever_tagged() {
+    let mut told = String::new();
+    for (name, side, path, fault) in faults() {
+        let bed = Bed::of_size(200_000, 64 << 10, |_| {}, RegistryConfig::default()).await;
+        let expected = bed.push("hf://owner/model", "reference:v1").await.unwrap().digest;
+        for (tag, times) in [("once", 1), ("always", u32::MAX)] {
+            // The sessions of an attempt that failed are no concern of the next one.
+            bed.hub
+                .push_fault(FaultRule::once(side, path, fault.clone()).times(times));
+            let outcome = attempt(&bed, tag).await;
+            let tagged = bed.registry.manifest("m", tag).map(|(digest, _)| digest);
+            assert_eq!(tagged.is_some(), outcome.is_ok(), "{name} {tag}");
+            assert!(tagged.is_none_or(|digest| digest == expected.as_str()), "{name} {tag}");
+            let said = match outcome {
+                Ok(_) => "packed".to_owned(),
+                Err(error) => chain(&error).replace(&bed.hub.url(), "http://hub"),
+            };
+            let _ = writeln!(told, "{name}, {tag}: {}", without_numbers(&said, &bed));
+        }
+        assert_eq!(bed.hub.violations(), []);
+    }
+    insta::assert_snapshot!(told);
+}
+
+/// Ports and digests differ from run to run.
+fn without_numbers(text: &str, bed: &Bed) -> String {
+    let text = text.replace(&bed.registry.host(), "registry");
+    let words = text.split(' ').map(|word| {
+        let long = word.len() > 40 && word.bytes().any(|byte| byte.is_ascii_digit());
+        let address = word.contains("127.0.0.1:");
+        if long || address { "…" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
