@@ -215,28 +215,35 @@ fn finished(settings: &PushSettings, blob: &Blob, arrival: Arrival) {
     });
 }
 
-/// Writes each confirmed part into the journal, with the state of the hash at or before it.
+/// Writes the session into the journal as soon as it is open, for registries that keep the start of a part that broke, and each
+/// confirmed part with the state of the hash at or before it.
 fn observer(blob: &Blob, settings: &PushSettings, hashed: Option<HashedFile>) -> PushObserver {
     let (journal, target, digest) = (settings.journal.clone(), settings.target.clone(), blob.digest.clone());
-    let session = std::sync::Mutex::new(None);
+    // What an earlier process hashed counts until this one gets further.
+    let hashed_before = hashed.as_ref().map_or(0, |hashed| hashed.checkpoint(u64::MAX).offset);
+    let known = std::sync::Mutex::new((None, hashed_before));
     Arc::new(move |event| {
-        let (Some(journal), Some(hashed), Ok(mut session)) = (&journal, &hashed, session.lock()) else {
+        let (Some(journal), Some(hashed), Ok(mut known)) = (&journal, &hashed, known.lock()) else {
             return;
         };
         match event {
-            PushEvent::Session(saved) => *session = Some(saved),
-            PushEvent::Confirmed(offset) => {
-                let Some(session) = session.clone() else { return };
-                let resume = Resume {
-                    session,
-                    checkpoint: hashed.checkpoint(offset),
-                };
-                if let Err(error) = journal.keep(&target, &digest, &resume) {
-                    tracing::warn!(%error, "the journal cannot be written; a kill would cost the whole file");
-                }
+            PushEvent::Session(saved) => known.0 = Some(saved),
+            PushEvent::Confirmed(offset) => known.1 = offset,
+            PushEvent::Restarted => {
+                *known = (None, 0);
+                journal.forget(&target, &digest);
             }
-            PushEvent::Restarted => journal.forget(&target, &digest),
             PushEvent::Committing => {}
+        }
+        let (Some(session), offset) = known.clone() else {
+            return;
+        };
+        let resume = Resume {
+            session,
+            checkpoint: hashed.checkpoint(offset),
+        };
+        if let Err(error) = journal.keep(&target, &digest, &resume) {
+            tracing::warn!(%error, "the journal cannot be written; a kill would cost the whole file");
         }
     })
 }
