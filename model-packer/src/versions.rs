@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn tags_are_ordered_as_people_count() {
         let mut tags = ["v10", "v2", "v2.1", "latest", "v1-image", "v1", "2026-01"];
-        tags.sort_by(|left, right| natural(left).cmp(&natural(right)));
+        tags.sort_by_key(|tag| natural(tag));
         assert_eq!(tags, ["latest", "v1", "v1-image", "v2", "v2.1", "v10", "2026-01"]);
     }
 }

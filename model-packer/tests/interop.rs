@@ -1,7 +1,11 @@
 //! With real registries and the clients that people have: docker-registry 2.8 and distribution 3, oras, skopeo. Run with
 //! `--features real-registry`.
 #![cfg(feature = "real-registry")]
-#![allow(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "what a test needs and does not get is a failed test"
+)]
 
 mod bed;
 

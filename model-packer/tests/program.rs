@@ -178,8 +178,12 @@ proptest! {
         runtime.block_on(async {
             let bed = Bed::of_size(200_000, 64 << 10, |_| {}, RegistryConfig::default()).await;
             let expected = bed.push("hf://owner/model", "reference:v1").await.unwrap().digest;
-            hub.into_iter().for_each(|rule| bed.hub.push_fault(rule));
-            registry.into_iter().for_each(|rule| bed.registry.inject(rule));
+            for rule in hub {
+                bed.hub.push_fault(rule);
+            }
+            for rule in registry {
+                bed.registry.inject(rule);
+            }
             let target = bed.target("m:v1").to_string();
             let output = packer(&bed, &["push", "hf://owner/model", &target]).await;
             let tagged = bed.registry.manifest("m", "v1");

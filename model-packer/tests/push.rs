@@ -3,6 +3,7 @@
 
 mod bed;
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use artifact::{Digest, FileKind, Layout, PackedModel};
@@ -357,8 +358,12 @@ proptest! {
         runtime.block_on(async {
             let bed = Bed::of_size(700_000, 256 << 10, |_| {}, RegistryConfig::default()).await;
             let expected = bed.push(SOURCE, "reference:v1").await.unwrap().digest;
-            hub_faults.iter().for_each(|rule| bed.hub.push_fault(rule.clone()));
-            registry_faults.iter().for_each(|rule| bed.registry.inject(rule.clone()));
+            for rule in &hub_faults {
+                bed.hub.push_fault(rule.clone());
+            }
+            for rule in &registry_faults {
+                bed.registry.inject(rule.clone());
+            }
             let outcome = bed.push(SOURCE, "m:v1").await;
             let tagged = bed.registry.manifest("m", "v1");
             match outcome {
@@ -417,11 +422,12 @@ async fn each_refusal_of_a_hub_has_its_own_message_and_its_own_hint() {
         let PackError::Source(inner) = &error else {
             panic!("{error:?}")
         };
-        said.push_str(&format!(
-            "{settings} {source} {}\n  {inner}\n  hint: {}\n",
+        let _ = writeln!(
+            said,
+            "{settings} {source} {}\n  {inner}\n  hint: {}",
             token.unwrap_or("no token"),
             error.hint().unwrap_or_default()
-        ));
+        );
     }
     let said = said.replace(&bed.hub.url(), "http://hub");
     insta::assert_snapshot!(said);
@@ -639,7 +645,7 @@ async fn a_spool_holds_each_file_until_it_is_sent_and_wrong_bytes_are_not_sent_a
     let left: Vec<_> = std::fs::read_dir(&spool)
         .unwrap()
         .map(|item| item.unwrap().file_name())
-        .filter(|name| !name.to_str().unwrap().ends_with(".part"))
+        .filter(|name| Path::new(name).extension().is_none_or(|extension| extension != "part"))
         .collect();
     assert_eq!(left, Vec::<std::ffi::OsString>::new());
 }

@@ -15,11 +15,14 @@ use crate::error::PackError;
 use crate::prepare::Layer;
 use crate::report::{Arrival, Event};
 
+/// Sizes of blobs, and how they came.
+type Arrived = Result<Vec<(u64, Arrival)>, PackError>;
+
 /// Blobs under way. Dropped without [`Early::finish`], it stops them.
 pub struct Early {
     sender: UnboundedSender<Blob>,
     begun: Mutex<BTreeSet<Digest>>,
-    work: Option<JoinHandle<Result<Vec<(u64, Arrival)>, PackError>>>,
+    work: Option<JoinHandle<Arrived>>,
 }
 
 impl Early {
@@ -61,7 +64,7 @@ impl Early {
     }
 
     /// What arrived.
-    pub(super) async fn finish(mut self) -> Result<Vec<(u64, Arrival)>, PackError> {
+    pub(super) async fn finish(mut self) -> Arrived {
         self.sender.close_channel();
         match self.work.take() {
             Some(work) => work.await.map_err(|error| PackError::Internal(error.to_string()))?,

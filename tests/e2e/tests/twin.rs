@@ -60,7 +60,7 @@ fn pod(tools: &str, model: &str, node: &str) -> Value {
 
 /// What the container said last, once it has ended.
 fn last_words(scenario: &Scenario) -> Result<String> {
-    let words = wait_until("the end of the reading pod", Duration::from_secs(180), || {
+    let words = wait_until("the end of the reading pod", Duration::from_mins(3), || {
         let pod = scenario
             .bed
             .get(&["--namespace", &scenario.namespace, "pods", "reader"])?;
