@@ -279,6 +279,10 @@ impl<'run> Search<'run> {
         if let (None, Some(reason)) = (last, refused) {
             return vec![reason];
         }
+        // The node itself is the device: more of them is not what is missing.
+        if self.question.pool.offer == Offer::Node {
+            return too_little(last).into_iter().collect();
+        }
         let (has, asked) = self.asked().map_or((self.room(), false), |asked| (asked, true));
         let mut reasons = vec![ReasonKind::TooFewDevices { needs, has, asked }];
         reasons.extend(too_little(last));

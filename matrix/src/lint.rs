@@ -314,7 +314,7 @@ impl Linter<'_> {
 
     /// An architecture that the upstream release does not list, claimed by a build that does not bring model code of its own.
     fn claim(&mut self, position: usize, row: &SupportRow) {
-        if row.level.level().is_none() || row.models.closeness() != ModelMatch::Architecture {
+        if row.level.level().is_none() || row.models.closeness() != ModelMatch::Architecture || has_own_code(row) {
             return;
         }
         let contents = self.contents;
@@ -352,4 +352,9 @@ impl Linter<'_> {
             );
         }
     }
+}
+
+/// The note of a row answers for architectures that upstream does not list.
+fn has_own_code(row: &SupportRow) -> bool {
+    row.note.as_ref().is_some_and(|note| note.contains("own model code"))
 }
