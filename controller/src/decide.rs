@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use crds::{DecisionRecord, PendingDecision, Reason};
 use matrix::{Choice, Decision, LaunchInput, LaunchPlan, Pool, Pull, Quarantine, Request};
 
+use model_facts::ModelFacts;
+
 use crate::finding::Finding;
 use crate::metrics::DecisionOutcome;
 use crate::observed::MatrixView;
@@ -64,7 +66,7 @@ pub fn decide(question: &Question) -> Decided {
         (Some(previous), fresh) => weigh(question, answer, previous.clone(), fresh),
         (None, Some(fresh)) => take(question, answer, fresh),
         (None, None) => {
-            let finding = no_candidate(&answer);
+            let finding = no_candidate(&answer, &question.model.facts);
             leave(question, answer, finding, None)
         }
     }
@@ -95,7 +97,7 @@ fn weigh(question: &Question, answer: Decision, previous: DecisionRecord, fresh:
             let text = format!(
                 "matrix {} has no choice any more: {}",
                 short(&answer.revision),
-                no_candidate(&answer).message
+                no_candidate(&answer, &question.model.facts).message
             );
             stay(
                 question,
@@ -119,7 +121,7 @@ fn strand(
 ) -> Decided {
     let text = format!("{} on {} cannot be kept: {why}", previous.build, previous.pool);
     let Some(fresh) = fresh else {
-        let mut finding = no_candidate(&answer);
+        let mut finding = no_candidate(&answer, &question.model.facts);
         finding.message = format!("{text}; {}", finding.message);
         let mut decided = leave(question, answer, finding, None);
         decided.up_to_date = Finding::new(Reason::ChoiceWithdrawn, format!("{text}, and there is no other choice"));
@@ -306,7 +308,7 @@ fn keep(question: &Question, previous: &DecisionRecord) -> Result<Plan, String> 
     request.policy.pin = Some(previous.build.clone());
     let answer = ask(view, request, question);
     let Some(choice) = &answer.chosen else {
-        return Err(no_candidate(&answer).message);
+        return Err(no_candidate(&answer, &question.model.facts).message);
     };
     Ok(plan(view, choice, question))
 }
@@ -387,7 +389,7 @@ fn pending(fresh: &Plan, answer: &Decision) -> PendingDecision {
 }
 
 /// Why there is nothing: counts, and the nearest miss with what would help.
-fn no_candidate(answer: &Decision) -> Finding {
+fn no_candidate(answer: &Decision, facts: &ModelFacts) -> Finding {
     let mut counted: Vec<_> = answer.counts.by_heaviest.iter().collect();
     counted.sort_by_key(|(reason, number)| (std::cmp::Reverse(**number), (*reason).clone()));
     let counted: Vec<String> = counted
@@ -395,9 +397,12 @@ fn no_candidate(answer: &Decision) -> Finding {
         .take(5)
         .map(|(reason, number)| format!("{number} {reason}"))
         .collect();
-    let nearest = answer.nearest.first().map_or(String::new(), |miss| {
-        format!("; nearest: {} on {}: {}", miss.build, miss.pool, miss.fix)
-    });
+    let nearest = answer
+        .nearest
+        .first()
+        .map(|miss| format!("; nearest: {} on {}: {}", miss.build, miss.pool, miss.fix))
+        .or_else(|| matrix::unlisted(answer, facts).map(|hint| format!("; {hint}")))
+        .unwrap_or_default();
     let text = format!(
         "0 of {} candidates: {}{nearest}",
         answer.counts.candidates,

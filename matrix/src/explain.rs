@@ -227,6 +227,22 @@ fn nothing(text: &mut String, explained: &Explained<'_>) {
             &format!("none of {} would work", count(counts.candidates, "candidate")),
         );
     }
+    if let Some(hint) = unlisted(explained.decision, explained.facts) {
+        labelled(text, "", &format!("-> {hint}"));
+    }
+}
+
+/// What helps when nothing is chosen because nobody states anything about the model.
+pub fn unlisted(decision: &Decision, facts: &ModelFacts) -> Option<String> {
+    let unlisted = decision.counts.by_heaviest.contains_key("NotListed");
+    if decision.chosen.is_some() || !decision.nearest.is_empty() || !unlisted {
+        return None;
+    }
+    let model = facts.architectures.first().or(facts.family.as_ref());
+    let model = model.map_or("a model of unknown architecture", String::as_str);
+    Some(format!(
+        "no row of the matrix lists {model}: add one with your evidence, or try a build with spec.engine.policy: Pinned"
+    ))
 }
 
 fn runner_up(text: &mut String, verdict: &Verdict) {

@@ -36,7 +36,7 @@ pub use decide::decide;
 pub use decision::{Choice, Counts, Decision, Fit, FitArithmetic, NearMiss, Outcome, Verdict};
 pub use document::{Document, LoadError, LoadErrors};
 pub use engine_list::{EngineList, Listed};
-pub use explain::{ExplainOptions, Explained, explain};
+pub use explain::{ExplainOptions, Explained, explain, unlisted};
 pub use launch::{
     Condition, DeviceClaim, LaunchInput, LaunchPlan, LaunchProfile, LaunchRule, MemoryRule, MetricsEndpoint,
     ParallelRule, PodNeeds, Probe, ProbePaths, Probes, StartupRule, Toleration, launch,

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use rustix::process::Signal;
+
 use crate::bed::Bed;
 use crate::error::Error;
+use crate::process;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -16,6 +19,13 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub fn wait_if_interrupted() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         std::thread::park();
+    }
+}
+
+/// Ends what this program waits for, such as a build: a terminal sends Ctrl-C to all of them, `kill` and `timeout` do not.
+fn end_children() {
+    for process in process::descendants(std::process::id().cast_signed()) {
+        process.send(Signal::TERM);
     }
 }
 
@@ -37,6 +47,7 @@ pub fn down_on_interrupt(bed: &Arc<Bed>, before: impl FnOnce() + Send + 'static)
             bed.reporter()
                 .line(format!("the test bed did not go down cleanly: {error}"));
         }
+        end_children();
         #[expect(
             clippy::exit,
             reason = "the program was asked to end, and its other threads are not asked"

@@ -86,6 +86,28 @@ impl ProcessId {
     }
 }
 
+/// Everything that a process has started and that still runs, parents before their children.
+pub(crate) fn descendants(pid: i32) -> Vec<ProcessId> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<i32> = lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|child| child.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let mut found = Vec::new();
+    for child in children {
+        found.extend(ProcessId::of(child));
+        found.extend(descendants(child));
+    }
+    found
+}
+
 /// Starts a program in a process group of its own, with both outputs in one log file.
 pub(crate) fn spawn(command: &mut Command, log: &Path, state: &Path) -> Result<ProcessId, Error> {
     use std::os::unix::process::CommandExt;
@@ -167,6 +189,25 @@ mod tests {
         let text = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 100 200";
         let stat = parse_stat(text).unwrap();
         assert_eq!((stat.state, stat.start_time), ('S', 4242));
+    }
+
+    #[test]
+    fn what_a_child_started_is_found_too() {
+        let mut shell = Command::new("sh").args(["-c", "sleep 61 & wait"]).spawn().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let pid = i32::try_from(shell.id()).unwrap();
+        let below = || -> Vec<String> { descendants(pid).into_iter().map(ProcessId::name).collect() };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while below() != ["sleep"] && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(below(), ["sleep"]);
+        let all = descendants(own);
+        assert!(all.iter().any(|process| process.pid == pid) && all.len() > 1);
+        for process in descendants(pid) {
+            process.send(Signal::TERM);
+        }
+        shell.wait().unwrap();
     }
 
     #[test]
