@@ -1,6 +1,7 @@
 //! Turns a `ModelDeployment` into the right engine on the right accelerator, and says why.
 
 use std::io::IsTerminal as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -63,15 +64,18 @@ fn main() -> ExitCode {
 }
 
 fn print_definitions() -> anyhow::Result<()> {
+    let mut text = String::new();
     for definition in crds::all() {
-        println!(
-            "---\n{}",
-            serde_saphyr::to_string(&definition)
-                .context("cannot write a definition as YAML")?
-                .trim_end()
-        );
+        let yaml = serde_saphyr::to_string(&definition).context("cannot write a definition as YAML")?;
+        text.push_str("---\n");
+        text.push_str(yaml.trim_end());
+        text.push('\n');
     }
-    Ok(())
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        // A reader that has seen enough is no fault of anybody.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write the definitions"),
+    }
 }
 
 fn start(arguments: RunArguments) -> anyhow::Result<()> {
