@@ -244,6 +244,8 @@ const LLAMA_OPTIONS: &[&str] = &[
     "-DCMAKE_BUILD_TYPE=Release",
     "-DBUILD_SHARED_LIBS=OFF",
     "-DLLAMA_CURL=OFF",
+    // Nothing is fetched over HTTPS; where OpenSSL's headers are installed it would be found, and cannot be linked statically.
+    "-DLLAMA_OPENSSL=OFF",
     // Not native: the binary has to run on any machine with AVX2.
     "-DGGML_NATIVE=OFF",
     "-DGGML_AVX2=ON",
