@@ -89,8 +89,8 @@ fn a_new_vendor_takes_three_files_and_gets_the_answer_that_the_guide_shows() {
         ["products/acme.yaml", "builds/vllm-acme.yaml", "support/vllm-acme.yaml"]
     );
     let matrix = matrix_with_example(&guide);
-    let lint = plimsoll(&["matrix", "lint"], matrix.path());
-    assert!(lint.contains("0 errors"), "{lint}");
+    let findings = plimsoll(&["matrix", "lint"], matrix.path());
+    assert!(findings.contains("0 errors"), "{findings}");
 
     let node = matrix.path().with_extension("node.yaml");
     fs::write(&node, NODE).unwrap();
@@ -121,7 +121,7 @@ fn a_slip_is_told_as_the_guide_shows() {
     let product = matrix.path().join("products/acme.yaml");
     let text = fs::read_to_string(&product).unwrap();
     fs::write(&product, text.replace("memoryMiB: 65536", "memory: 64GiB")).unwrap();
-    let lint = plimsoll(&["matrix", "lint"], matrix.path());
+    let findings = plimsoll(&["matrix", "lint"], matrix.path());
     let shown = transcript(&guide, "$ plimsoll matrix lint matrix/data");
-    assert!(lint.contains(shown.trim_end()), "{shown}\nis not in\n{lint}");
+    assert!(findings.contains(shown.trim_end()), "{shown}\nis not in\n{findings}");
 }
