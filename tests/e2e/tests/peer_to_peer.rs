@@ -50,8 +50,9 @@ fn a_version_that_goes_to_two_nodes_at_once_leaves_the_registry_about_once() -> 
     scenario.delete("peers")
 }
 
+/// Last by name: the fetcher leaves a daemon alone for a while after it failed, which the other scenario must not meet.
 #[test]
-fn a_pull_whose_dfdaemon_is_killed_goes_on_from_the_registry_at_the_first_unverified_byte() -> Result<()> {
+fn when_dfdaemon_is_killed_a_pull_goes_on_from_the_registry_at_the_first_unverified_byte() -> Result<()> {
     let scenario = Scenario::begin("e2e-killed")?;
     let digest = scenario.push_variant('K', &format!("{}/e2e/killed:v1", scenario.bed.registry_address()))?;
     // Slow enough that the daemon can be killed in the middle.
