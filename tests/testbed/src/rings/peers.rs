@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -130,8 +130,15 @@ impl Bed {
 
     /// Starts a node's Dragonfly daemon again, with the store that it left.
     pub fn restart_dfdaemon(&self, node: &str) -> Result<(), Error> {
-        self.kill_dfdaemon(node)?;
-        start_daemon(self, &self.node(node)?)
+        // The ports of a killed daemon stay taken until its connections have timed out, which takes the kernel a minute.
+        let deadline = Instant::now() + Duration::from_secs(90);
+        loop {
+            self.kill_dfdaemon(node)?;
+            match start_daemon(self, &self.node(node)?) {
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_secs(5)),
+                outcome => return outcome,
+            }
+        }
     }
 
     /// What a node's Dragonfly daemon got, by where it came from.
