@@ -22,10 +22,6 @@ use crate::observed::Model;
 pub const SERVICE_PORT: i32 = 8000;
 /// Name of the engine's container.
 pub const CONTAINER: &str = "engine";
-/// The CSI driver of the node fetcher.
-pub(crate) const WEIGHTS_DRIVER: &str = "weights.plimsoll.dev";
-/// The attribute of its volumes that names the artifact.
-pub(crate) const ARTIFACT_ATTRIBUTE: &str = "artifact";
 /// Name of the container's port and of the Service's.
 const PORT_NAME: &str = "http";
 /// Annotation that says how a change is rolled out, and why that way.

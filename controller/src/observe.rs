@@ -13,7 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use crate::finding::Finding;
 use crate::matrices::Matrices;
 use crate::model::ModelReader;
-use crate::observed::{MatrixView, Model, Observed, Settings};
+use crate::observed::{MatrixView, Model, Observed, Settings, artifact_digest};
 use crate::watch::Caches;
 
 /// Where a pass reads from.
@@ -78,16 +78,9 @@ fn weights(
     deployment: &ModelDeployment,
     model: Option<&Model>,
 ) -> BTreeMap<String, ArtifactStatus> {
-    let settled = deployment
-        .status
-        .as_ref()
-        .and_then(|status| status.model.as_ref())
-        .map(|model| model.artifact.as_str());
-    let reference = model
-        .map(|model| model.reference.as_str())
-        .or(settled)
-        .unwrap_or_default();
-    let digest = reference.rsplit('@').next().unwrap_or_default();
+    let Some(digest) = artifact_digest(deployment, model) else {
+        return BTreeMap::new();
+    };
     let nodes = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone());
     nodes
         .filter_map(|node| {

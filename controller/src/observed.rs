@@ -40,7 +40,24 @@ pub struct Observed {
     pub now: Timestamp,
 }
 
+/// The digest of the artifact that pods are to have: while it cannot be read from its registry, the one of the last pass.
+pub(crate) fn artifact_digest<'run>(
+    deployment: &'run ModelDeployment,
+    model: Option<&'run Model>,
+) -> Option<&'run str> {
+    if let Some(model) = model {
+        return Some(model.digest());
+    }
+    let settled = deployment.status.as_ref()?.model.as_ref()?;
+    settled.artifact.rsplit_once('@').map(|(_, digest)| digest)
+}
+
 impl Observed {
+    /// The digest of the artifact that pods are to have.
+    pub(crate) fn artifact_digest(&self) -> Option<&str> {
+        artifact_digest(&self.deployment, self.model.as_deref().ok())
+    }
+
     /// Devices of a pool that no pod uses; `None` when they were not counted.
     pub fn free_devices(&self, pool: &str) -> Option<u32> {
         let view = self.current.as_ref().ok()?;

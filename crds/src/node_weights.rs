@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 /// The field manager under which a node's fetcher applies the status of its own object.
 pub const NODE_FETCHER_FIELD_MANAGER: &str = "plimsoll-node-fetcher";
 
+/// The name of the node fetcher's CSI driver, in `CSIDriver` objects and in the volumes of pods.
+pub const WEIGHTS_DRIVER: &str = "weights.plimsoll.dev";
+/// The attribute of its volumes that names the artifact, by digest.
+pub const ARTIFACT_ATTRIBUTE: &str = "artifact";
+
 /// What a node should hold. Weights that pods mount are fetched without being listed here.
 #[expect(clippy::duplicated_attributes, reason = "several printed columns have the same type")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -15,6 +15,8 @@ use model_facts::ModelFacts;
 use serde::Deserialize;
 use serde_json::Value;
 
+mod golden;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Question {
@@ -101,29 +103,17 @@ fn answer(matrix: &Matrix, folder: &Path, name: &str, tokens: &mut BTreeSet<Stri
     format!("{text}\n--- decision\n{decision}\n--- launch\n{plan}\n")
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test writes its own files when it is told to"
-)]
 #[test]
 fn every_case_is_decided_as_its_answer_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let matrix = case_matrix(&root);
-    let write = std::env::var("GOLDEN").is_ok_and(|word| word == "write");
     let mut tokens = BTreeSet::new();
     let mut wrong = Vec::new();
     let is_case = |name: &String| root.join(name).join("question.json").exists();
     for name in names(&root).into_iter().filter(is_case) {
         let folder = root.join(&name);
         let got = answer(&matrix, &folder, &name, &mut tokens);
-        let golden = folder.join("answer.txt");
-        if write {
-            fs::write(&golden, &got).unwrap();
-        }
-        let expected = fs::read_to_string(&golden).unwrap_or_default();
-        if expected != got {
-            wrong.push(format!("--- {name}: expected\n{expected}\n--- got\n{got}"));
-        }
+        wrong.extend(golden::difference(&name, &folder.join("answer.txt"), &got));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let uncovered: Vec<&&str> = ReasonKind::TOKENS

@@ -7,6 +7,8 @@ use std::{fs, path::Path};
 use matrix::{Cluster, Matrix, Standing};
 use serde_json::Value;
 
+mod golden;
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a test looks at its own files and takes a switch from its environment"
@@ -21,20 +23,16 @@ fn every_recorded_node_is_recognised_as_its_answer_says() {
         .collect();
     names.sort();
     assert!(!names.is_empty());
-    let write = std::env::var("GOLDEN").is_ok_and(|word| word == "write");
     let mut wrong = Vec::new();
     for name in names {
         let text = fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let answer = describe(&matrix::recognise(Matrix::shipped(), &matrix::observe(&objects)));
-        let golden = folder.join(format!("{name}.pools"));
-        if write {
-            fs::write(&golden, &answer).unwrap();
-        }
-        let expected = fs::read_to_string(&golden).unwrap_or_default();
-        if expected != answer {
-            wrong.push(format!("--- {name}: expected\n{expected}--- got\n{answer}"));
-        }
+        wrong.extend(golden::difference(
+            &name,
+            &folder.join(format!("{name}.pools")),
+            &answer,
+        ));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crds::node_weights::{ARTIFACT_ATTRIBUTE, WEIGHTS_DRIVER};
 use crds::{EngineSpec, TemplateOverrides, TolerationSpec};
 use k8s_openapi::api::core::v1::{
     Affinity, CSIVolumeSource, Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
@@ -14,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use matrix::LaunchPlan;
 
-use super::{ARTIFACT_ATTRIBUTE, Blueprint, CONTAINER, PORT_NAME, WEIGHTS_DRIVER, selector_labels};
+use super::{Blueprint, CONTAINER, PORT_NAME, selector_labels};
 use crate::decide::MODEL_PATH;
 
 /// Name of the weights' volume.

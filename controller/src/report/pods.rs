@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crds::Reason;
+use crds::node_weights::{ARTIFACT_ATTRIBUTE, WEIGHTS_DRIVER};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt as _;
 
-use crate::build::{ARTIFACT_ATTRIBUTE, CONTAINER, WEIGHTS_DRIVER};
+use crate::build::CONTAINER;
 use crate::finding::Finding;
 
 /// So many restarts make a habit.

@@ -26,7 +26,7 @@ pub(super) fn weights(observed: &Observed, built: bool, seen: &Pods) -> Finding 
         _ if wanted(observed) == 0 => return Finding::new(Reason::WeightsNotNeeded, "no replica is wanted"),
         _ => (),
     }
-    let digest = digest(observed);
+    let digest = observed.artifact_digest();
     let places: BTreeMap<&str, bool> = seen
         .staying
         .iter()
@@ -40,15 +40,6 @@ pub(super) fn weights(observed: &Observed, built: bool, seen: &Pods) -> Finding 
         return Finding::new(Reason::WeightsNotReported, "no pod of this version has a node yet");
     }
     on_nodes(observed, &places)
-}
-
-/// The artifact that the pods are to have: while its registry cannot be read, the one of the last pass.
-fn digest(observed: &Observed) -> Option<&str> {
-    if let Ok(model) = &observed.model {
-        return Some(model.digest());
-    }
-    let settled = observed.deployment.status.as_ref()?.model.as_ref()?;
-    settled.artifact.rsplit_once('@').map(|(_, digest)| digest)
 }
 
 fn facts_only(model: &Model) -> Finding {

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use artifact::Digest;
+use crds::node_weights::ARTIFACT_ATTRIBUTE as ARTIFACT;
 use registry::{Reference, ReferenceError};
 
 use super::protocol::csi::NodePublishVolumeRequest;
 use super::protocol::csi::volume_capability::AccessType;
 
-const ARTIFACT: &str = "artifact";
 const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 const NAMESPACE: &str = "csi.storage.k8s.io/pod.namespace";
 const POD: &str = "csi.storage.k8s.io/pod.name";

@@ -17,8 +17,7 @@ pub use mount_table::{Mounted, parse_mount_table};
 pub use node::{NodeService, NodeSettings};
 pub use server::{ServeError, Sockets, serve};
 
-/// The name of the driver in `CSIDriver` objects and volumes.
-pub const DRIVER: &str = "weights.plimsoll.dev";
+pub use crds::node_weights::WEIGHTS_DRIVER as DRIVER;
 
 /// The protocols, as generated.
 #[expect(missing_docs, clippy::pedantic, reason = "generated code")]

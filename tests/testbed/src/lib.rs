@@ -31,7 +31,7 @@ pub use error::Error;
 pub use failure::StartFailure;
 pub use interrupt::{down_on_interrupt, wait_if_interrupted};
 pub use layout::Layout;
-pub use process::ProcessId;
+pub use process::{ProcessId, children};
 pub use report::Reporter;
 pub use ring::Ring;
 pub use rings::{Node, PeerTraffic, Traffic};

@@ -81,27 +81,26 @@ impl ProcessId {
 
     /// Its only child, once there is one: what `nsenter` and `unshare` fork into a process namespace.
     pub(crate) fn child(self) -> Option<Self> {
-        let list = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).ok()?;
-        list.split_whitespace().next()?.parse().ok().and_then(Self::of)
+        children(self.pid).into_iter().next().and_then(Self::of)
     }
 }
 
-/// Everything that a process has started and that still runs, parents before their children.
-pub(crate) fn descendants(pid: i32) -> Vec<ProcessId> {
+/// The processes that this one has started, from whichever thread, and not yet waited for.
+pub fn children(pid: i32) -> Vec<i32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()
         .flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let children: Vec<i32> = lists
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|child| child.parse().ok())
-                .collect::<Vec<_>>()
-        })
-        .collect();
+    let numbers =
+        |list: String| -> Vec<i32> { list.split_whitespace().filter_map(|child| child.parse().ok()).collect() };
+    lists.flat_map(numbers).collect()
+}
+
+/// Everything that a process has started and that still runs, parents before their children.
+pub(crate) fn descendants(pid: i32) -> Vec<ProcessId> {
     let mut found = Vec::new();
-    for child in children {
+    for child in children(pid) {
         found.extend(ProcessId::of(child));
         found.extend(descendants(child));
     }

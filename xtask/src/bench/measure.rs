@@ -1,6 +1,5 @@
 //! A program under a stopwatch: wall, processor time and peak memory, of itself and of its children.
 
-use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,7 @@ pub(super) fn run_until(command: &mut Command, stop_at: impl Fn(&str) -> bool) -
     let complaints = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let (mut output, mut processor, mut peak_kib) = (String::new(), 0.0_f64, 0);
     let status = loop {
-        let (ticks, memory) = look(child.id());
+        let (ticks, memory) = look(child.id().cast_signed());
         processor = processor.max(ticks);
         peak_kib = peak_kib.max(memory);
         for line in printed.try_iter() {
@@ -78,7 +77,7 @@ pub(super) fn run_until(command: &mut Command, stop_at: impl Fn(&str) -> bool) -
 }
 
 /// Seconds of processor time and peak memory of a process and those below it.
-fn look(root: u32) -> (f64, u64) {
+fn look(root: i32) -> (f64, u64) {
     let (mut seconds, mut memory) = (0.0, 0);
     for id in family(root) {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
@@ -105,16 +104,9 @@ fn look(root: u32) -> (f64, u64) {
     (seconds, memory)
 }
 
-fn family(root: u32) -> BTreeSet<u32> {
-    let mut found = BTreeSet::from([root]);
-    let mut open = vec![root];
-    while let Some(id) = open.pop() {
-        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-        for child in children.split_whitespace().filter_map(|text| text.parse().ok()) {
-            if found.insert(child) {
-                open.push(child);
-            }
-        }
-    }
+/// The process and everything below it.
+fn family(root: i32) -> Vec<i32> {
+    let mut found = vec![root];
+    found.extend(testbed::children(root).into_iter().flat_map(family));
     found
 }
