@@ -1,4 +1,4 @@
-//! Files that grew too long to hold one idea.
+//! Files that grew too long to hold one idea, and files that lost what they held.
 
 use std::path::Path;
 
@@ -7,8 +7,22 @@ use super::Finding;
 /// Lines that a Rust file may have outside of tests.
 const LIMIT: usize = 600;
 
-/// Finds a Rust file that is too long; tests may be as long as their tables.
+/// Finds an empty file, and a Rust file that is too long.
 pub(super) fn lint(path: &Path, text: &str) -> Option<Finding> {
+    lost(path, text).or_else(|| too_long(path, text))
+}
+
+/// A script that lost its lines passes every run.
+fn lost(path: &Path, text: &str) -> Option<Finding> {
+    text.trim().is_empty().then(|| Finding {
+        path: path.to_owned(),
+        line: 1,
+        message: "the file is empty: fill or remove it".into(),
+    })
+}
+
+/// Tests may be as long as their tables.
+fn too_long(path: &Path, text: &str) -> Option<Finding> {
     if path.extension().is_none_or(|extension| extension != "rs") || is_test(path) {
         return None;
     }
@@ -33,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_code_outside_of_tests_counts() {
+    fn only_code_outside_of_tests_counts_and_an_empty_file_is_found() {
         let long = "x\n".repeat(601);
         let tested = format!("x\n#[cfg(test)]\n{long}");
         let cases = [
@@ -44,6 +58,7 @@ mod tests {
             ("tests/e2e/tests/a.rs", &long, false),
             ("matrix/src/version/tests.rs", &long, false),
             ("docs/a.md", &long, false),
+            (".ci/run", "\n", true),
         ];
         for (path, text, expected) in cases {
             assert_eq!(lint(Path::new(path), text).is_some(), expected, "{path}");
