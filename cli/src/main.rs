@@ -13,6 +13,9 @@ mod fault;
 mod model;
 mod output;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -49,6 +49,9 @@ struct RunArguments {
     log_json: bool,
 }
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Crd => print_definitions(),

@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use model_packer::cli;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match cli::Arguments::try_parse() {
         Ok(arguments) => arguments,

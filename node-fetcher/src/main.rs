@@ -21,6 +21,9 @@ enum Command {
     Serve(command::serve::ServeArgs),
 }
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG");
