@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// Write nothing; fail when a file differs from what would be written.
     #[arg(long)]
     check: bool,
+    /// Ask the programs in this folder, which were built just now, instead of building them.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
 }
 
 /// A file that is generated, relative to the root of the repository.
@@ -33,7 +36,10 @@ const OWNED_FOLDERS: [&str; 2] = ["crds/yaml", "charts/plimsoll/crds-src"];
 
 /// Writes or checks all generated files. Exit code 1 when `--check` finds a difference.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let programs = program::build()?;
+    let programs = match &arguments.programs {
+        Some(folder) => program::find(folder)?,
+        None => program::build()?,
+    };
     let mut files = definitions::generate(&programs)?;
     files.push(reference::generate(&programs)?);
     files.push(chart::generate()?);

@@ -37,6 +37,16 @@ pub(super) fn build() -> anyhow::Result<Programs> {
     NAMES.into_iter().map(find).collect()
 }
 
+/// The programs in a folder.
+pub(super) fn find(folder: &Path) -> anyhow::Result<Programs> {
+    let find = |name| {
+        let path = folder.join(name);
+        ensure!(path.is_file(), "{} is not built", path.display());
+        Ok((name, path))
+    };
+    NAMES.into_iter().map(find).collect()
+}
+
 fn executable(message: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     message.get("executable")?.as_str().map(PathBuf::from)
