@@ -10,6 +10,8 @@ use std::{
 use anyhow::Context as _;
 use model_facts::{GgufError, GgufHeader, ModelFacts, ModelFiles, SafetensorsError, SafetensorsHeader};
 
+mod weight_set;
+
 use crate::{
     arguments::ModelArguments,
     fault::{Ours, hinted},
@@ -59,21 +61,20 @@ fn from_facts_file(path: &Path) -> anyhow::Result<ModelFacts> {
 }
 
 fn from_path(path: &Path) -> anyhow::Result<ModelFacts> {
-    let files = if path.is_dir() {
-        weight_files(path)?
-    } else {
-        vec![path.to_owned()]
-    };
-    let mut input = ModelFiles {
-        checkpoint: None,
-        ..ModelFiles::default()
-    };
+    let mut input = ModelFiles::default();
     let folder = if path.is_dir() {
         path
     } else {
         path.parent().unwrap_or(Path::new("."))
     };
     side_files(folder, &mut input)?;
+    let files = if path.is_dir() {
+        weight_files(path, &input.texts)?
+    } else {
+        vec![path.to_owned()]
+    };
+    let chosen: Vec<&str> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+    input.texts.retain(|name, _| weight_set::belongs(name, &chosen));
     for file in &files {
         let name = file.strip_prefix(folder).unwrap_or(file).to_string_lossy().into_owned();
         match file.extension().and_then(|extension| extension.to_str()) {
@@ -88,25 +89,17 @@ fn from_path(path: &Path) -> anyhow::Result<ModelFacts> {
     })
 }
 
-/// One weight set: safetensors before GGUF; of several GGUF files only the parts of one.
-fn weight_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut by_kind: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+/// The files of one weight set.
+fn weight_files(folder: &Path, texts: &BTreeMap<String, String>) -> anyhow::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))? {
-        let path = entry.with_context(|| format!("listing {}", folder.display()))?.path();
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("safetensors") => by_kind.entry("safetensors").or_default().push(path),
-            Some("gguf") => by_kind.entry("gguf").or_default().push(path),
-            _ => {}
-        }
+        let entry = entry.with_context(|| format!("listing {}", folder.display()))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
     }
-    if let Some(files) = by_kind.remove("safetensors") {
-        return Ok(sorted(files));
-    }
-    let files = sorted(by_kind.remove("gguf").unwrap_or_default());
-    let mut sets: Vec<String> = files.iter().map(|file| set_name(file)).collect();
-    sets.dedup();
-    if sets.len() > 1 {
-        return Err(hinted(
+    names.sort();
+    match weight_set::choose(&names, texts) {
+        Ok(chosen) => Ok(chosen.into_iter().map(|name| folder.join(name)).collect()),
+        Err(sets) => Err(hinted(
             format!(
                 "{} holds {} weight sets: {}",
                 folder.display(),
@@ -114,27 +107,7 @@ fn weight_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 sets.join(", ")
             ),
             "give the one file that is meant",
-        ));
-    }
-    Ok(files)
-}
-
-fn sorted(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
-    files.sort();
-    files
-}
-
-/// The name of a GGUF file without the number of its part.
-fn set_name(file: &Path) -> String {
-    let name = file
-        .file_stem()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    match name.rsplit_once("-of-") {
-        Some((front, total)) if total.bytes().all(|byte| byte.is_ascii_digit()) => {
-            front.rsplit_once('-').map_or(front, |(set, _)| set).to_owned()
-        }
-        _ => name,
+        )),
     }
 }
 

@@ -210,24 +210,32 @@ impl<'run> Search<'run> {
         missing
     }
 
-    /// Without the arithmetic the row's or the user's number of devices is taken; weights that alone are too much still say no.
+    /// Without the arithmetic the row's or the user's number of devices is taken, or as many as the weights alone need; weights
+    /// that are too much for all there are still say no.
     fn without_arithmetic(&self, missing: Vec<String>) -> Result<Placement, Vec<ReasonKind>> {
         let wanted = self
             .asked()
             .unwrap_or_else(|| self.fewest.next_multiple_of(self.multiple));
-        let split = (1..=self.room().max(wanted))
-            .filter(|devices| *devices >= wanted)
-            .find_map(|devices| self.split(devices).ok());
-        let Some((tensor, pipeline)) = split else {
-            return Err(vec![self.split(wanted).err().unwrap_or(ReasonKind::Divisibility {
+        let most = self.asked().unwrap_or_else(|| self.room().max(wanted));
+        let mut refused: Option<ReasonKind> = None;
+        for devices in wanted..=most {
+            let Ok((tensor, pipeline)) = self.split(devices) else {
+                continue;
+            };
+            match self.weights_alone(tensor, pipeline) {
+                Some(reason) => refused = Some(reason),
+                None => {
+                    return Ok(self.placement(devices, tensor, pipeline, Fit::Unknown { missing }));
+                }
+            }
+        }
+        let undivided = || {
+            self.split(wanted).err().unwrap_or(ReasonKind::Divisibility {
                 devices: wanted,
                 rule: "the model's heads".to_owned(),
-            })]);
+            })
         };
-        if let Some(reason) = self.weights_alone(tensor, pipeline) {
-            return Err(vec![reason]);
-        }
-        Ok(self.placement(tensor * pipeline, tensor, pipeline, Fit::Unknown { missing }))
+        Err(vec![refused.unwrap_or_else(undivided)])
     }
 
     fn weights_alone(&self, tensor: u32, pipeline: u32) -> Option<ReasonKind> {

@@ -53,8 +53,8 @@ pub use pool::{
 };
 pub use product::{
     AnnotationFormat, AnnotationRule, Capture, DraRule, InjectRule, KeyValue, LabelRules, MemoryLabel, MemoryUnit,
-    Product, ProductLabel, ResourceRule, ResourceWay, StackRule, SuffixMeaning, SuffixRule, UnitRule, Vendor,
-    VersionLabel,
+    Product, ProductLabel, ResourceRule, ResourceWay, SharingLabel, StackRule, SuffixMeaning, SuffixRule, UnitRule,
+    Vendor, VersionLabel,
 };
 pub use reason::{Reason, ReasonKind, RowReference};
 pub use recognise::recognise;

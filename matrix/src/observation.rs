@@ -93,6 +93,12 @@ pub struct DeviceObservation {
     pub capacity: BTreeMap<String, String>,
     /// True when a device taint keeps new pods away.
     pub tainted: bool,
+    /// The node of this device alone, in a slice whose devices are on several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Names of the counter sets that it draws on: devices with a set in common cannot all be had at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counter_sets: Vec<String>,
 }
 
 /// One `DeviceClass` object.
@@ -202,6 +208,7 @@ fn read_slice(item: &Value) -> SliceObservation {
         slice_count: spec["pool"]["resourceSliceCount"].as_i64(),
         devices: list(&spec["devices"])
             .iter()
+            .filter(|device| device.is_object())
             .map(|device| read_device(device, &driver))
             .collect(),
         driver,
@@ -224,11 +231,14 @@ fn read_device(item: &Value, driver: &str) -> DeviceObservation {
         .filter_map(|(name, value)| Some((short(name), text(&value["value"]).or_else(|| text(value))?)))
         .collect();
     let tainted = list(&body["taints"]).iter().any(|taint| taint["effect"] != "None");
+    let counters = list(&body["consumesCounters"]).iter();
     DeviceObservation {
         name: text(&item["name"]).unwrap_or_default(),
         attributes,
         capacity,
         tainted,
+        node: text(&body["nodeName"]),
+        counter_sets: counters.filter_map(|entry| text(&entry["counterSet"])).collect(),
     }
 }
 

@@ -174,6 +174,26 @@ pub struct LabelRules {
     /// Labels that must have a value before the devices can be used.
     #[serde(default)]
     pub ready: Vec<KeyValue>,
+    /// Labels that say who shares the units of the whole-device resource.
+    #[serde(default)]
+    pub sharing: Vec<SharingLabel>,
+    /// Labels with the profile of the partitions that the whole-device resource counts.
+    #[serde(default)]
+    pub partition_profile: Vec<String>,
+}
+
+/// A label that says who shares a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SharingLabel {
+    /// Its key. A value like `none` says that nobody does.
+    pub key: String,
+    /// The label with the number of shares of one device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<String>,
+    /// Values that are written otherwise here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub words: BTreeMap<String, String>,
 }
 
 /// A label that names the product.
@@ -265,6 +285,10 @@ pub struct AnnotationRule {
 pub enum AnnotationFormat {
     /// `HAMi`: devices as comma or JSON records of id, split, memory in MiB, cores, type, NUMA node, health.
     Hami,
+    /// Volcano's plugin: records of id, split, memory in a unit of its configuration, type, health, and newer: mode; or JSON.
+    Volcano,
+    /// `MetaX`'s plugin: JSON records with model and memory in MiB.
+    Metax,
     /// Enflame's `gcu-drs-capacity`: devices with slices, and the profiles.
     EnflameDrs,
     /// Enflame's `gcu-shared-capacity`: shares by device.
@@ -306,7 +330,7 @@ pub struct ResourceRule {
     /// Counts of devices that a pod may ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u32>,
-    /// Partitions of cards that the whole-device resource does not count any more.
+    /// Cards that no other resource counts: those that partitions are cut out of, boards with names of their own.
     #[serde(default)]
     pub disjoint: bool,
     /// Most units that one container may ask for.

@@ -42,8 +42,8 @@ pub fn recognise(matrix: &Matrix, observation: &Observation) -> Cluster {
         }
         if finds.len() == before {
             finds.extend(plain::look(matrix, node));
-            notes.extend(plain::unknown_devices(node));
         }
+        notes.extend(plain::unknown_devices(matrix, node));
     }
     let mut pools = gather::pools(matrix, finds, &observation.nodes);
     pools.sort_by(|left, right| left.id.cmp(&right.id));

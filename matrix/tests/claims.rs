@@ -184,10 +184,18 @@ fn alone(path: &str) -> Matrix {
     let rows = shipped.rows().iter().filter(|row| row.row.path == path);
     let builds: Vec<&Build> = rows.flat_map(|row| shipped.builds_of(row)).collect();
     let files: BTreeSet<&str> = builds.iter().map(|build| build.row.path.as_str()).collect();
-    let vendors = builds
+    // A file may hold builds of other vendors beside those that the rows select.
+    let beside: Vec<&Build> = shipped
+        .builds()
         .iter()
-        .flat_map(|build| &build.vendors)
-        .filter_map(|vendor| shipped.vendors().get(vendor));
+        .filter(|build| files.contains(build.row.path.as_str()))
+        .collect();
+    let by_image = beside.iter().flat_map(|build| build.images.keys());
+    let by_image = by_image
+        .flat_map(|key| shipped.products_for(key))
+        .filter_map(|id| Some(shipped.products().get(id)?.vendor.as_str()));
+    let named = beside.iter().flat_map(|build| &build.vendors).map(String::as_str);
+    let vendors = named.chain(by_image).filter_map(|vendor| shipped.vendors().get(vendor));
     let products: BTreeSet<&str> = vendors.map(|vendor| vendor.row.path.as_str()).collect();
     let needed = |document: &Document| match document.path.split_once('/') {
         Some(("support", _)) => document.path == path,

@@ -15,7 +15,12 @@ use matrix::{Matrix, decide};
 
 mod published_cases;
 
-use published_cases::{answer, case::Case, claim, expectation};
+use published_cases::{
+    answer,
+    case::Case,
+    claim::{self, Book},
+    expectation, register,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published")
@@ -47,15 +52,25 @@ fn folders(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-fn cases() -> Vec<Case> {
+/// The books of a folder, by name.
+fn books(folder: &str) -> BTreeMap<String, Book> {
+    let texts = files(&root().join(folder)).into_iter();
+    texts
+        .map(|(name, text)| {
+            let book = claim::book(&name, &text);
+            (name.trim_end_matches(".yaml").to_owned(), book)
+        })
+        .collect()
+}
+
+fn cases(folder: &str) -> Vec<Case> {
     let models = claim::models(&read("models.yaml"));
     let products = claim::products(&read("products.yaml"));
-    let mut cases = Vec::new();
-    for (name, text) in files(&root().join("claims")) {
-        let book = claim::book(&name, &text);
-        cases.extend(book.cases(name.trim_end_matches(".yaml"), &models, &products));
-    }
-    cases
+    let books = books(folder);
+    books
+        .iter()
+        .flat_map(|(name, book)| book.cases(name, &models, &products))
+        .collect()
 }
 
 fn read(name: &str) -> String {
@@ -100,7 +115,7 @@ fn every_published_claim_is_what_the_matrix_says_and_every_answer_stands_as_writ
     let told = std::env::var("GOLDEN").is_ok_and(|word| word == "write");
     let place = root().join("cases");
     let (mut wrong, mut names, mut vendors) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    for case in cases() {
+    for case in cases("claims") {
         assert!(names.insert(case.name.clone()), "two cases are named {}", case.name);
         let (now, faults, seen) = judged(&case, matrix);
         vendors.extend(seen);
@@ -131,4 +146,30 @@ fn every_published_claim_is_what_the_matrix_says_and_every_answer_stands_as_writ
     assert!(names.len() >= 200, "only {} cases", names.len());
     let all: BTreeSet<String> = matrix.vendors().keys().cloned().collect();
     assert_eq!(vendors, all, "a vendor has no case");
+}
+
+/// Long tables are asked without a folder for each question: what they expect is all there is to read.
+#[test]
+fn every_row_of_the_long_tables_is_what_the_matrix_says() {
+    let matrix = Matrix::shipped();
+    let cases = cases("tables");
+    let faults: Vec<String> = cases
+        .iter()
+        .flat_map(|case| {
+            let request = case.request(matrix);
+            let decision = decide(matrix, &request);
+            let faults = expectation::faults(case, matrix, &decision).into_iter();
+            faults.map(|fault| format!("{}: {fault}\n    {}", case.name, case.says))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+    assert!(cases.len() >= 300, "only {} questions", cases.len());
+}
+
+#[test]
+fn every_published_row_is_asked_or_says_why_it_is_not() {
+    let books = [books("claims"), books("tables")];
+    let claims: BTreeSet<&str> = books.iter().flat_map(BTreeMap::values).flat_map(Book::says).collect();
+    let faults = register::faults(&register::read("register.yaml", &read("register.yaml")), &claims);
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
 }

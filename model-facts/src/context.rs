@@ -145,17 +145,22 @@ impl Context {
 
 /// Applies `rope_scaling` or `rope_parameters`.
 fn scale(config: &Config, base: Context) -> Result<Context, String> {
-    let Some(scaling) = scaling(config) else {
+    let Some(scaling) = scaling(config)? else {
         return Ok(base);
     };
     let kind = ["rope_type", "type"]
         .iter()
         .find_map(|key| json::text(scaling, key))
         .unwrap_or("default");
-    let factor = scaling
-        .get("factor")
-        .and_then(Value::as_f64)
-        .filter(|factor| (factor - 1.0).abs() > 1e-9);
+    let factor = match scaling.get("factor").filter(|value| !value.is_null()) {
+        Some(value) => Some(
+            value
+                .as_f64()
+                .ok_or_else(|| format!("the factor of {kind} scaling is {}, not a number", describe(value)))?,
+        ),
+        None => None,
+    };
+    let factor = factor.filter(|factor| (factor - 1.0).abs() > 1e-9);
     match (kind, factor) {
         ("default" | "mrope" | "none" | "proportional", _) => Ok(base),
         ("longrope" | "su" | "llama3", _) => Ok(base.with(&format!("{kind} scaling is already in it"))),
@@ -167,15 +172,18 @@ fn scale(config: &Config, base: Context) -> Result<Context, String> {
     }
 }
 
-fn scaling(config: &Config) -> Option<&Map<String, Value>> {
-    let map = ["rope_scaling", "rope_parameters"]
-        .iter()
-        .find_map(|key| config.object(key))?;
+fn scaling(config: &Config) -> Result<Option<&Map<String, Value>>, String> {
+    let Some((key, value)) = config.first(&["rope_scaling", "rope_parameters"]) else {
+        return Ok(None);
+    };
+    let Some(map) = value.as_object() else {
+        return Err(format!("{key} is {}, not an object", describe(value)));
+    };
     // Newer files keep one set per kind of layer; the full layers bound the context.
     let by_kind = ["full_attention", "global_attention", "attention"]
         .iter()
         .find_map(|key| json::inner(map, key));
-    Some(by_kind.unwrap_or(map))
+    Ok(Some(by_kind.unwrap_or(map)))
 }
 
 /// Yarn stretches the length of the first training, where the file still has it.
@@ -193,7 +201,7 @@ fn yarn_base(config: &Config, scaling: &Map<String, Value>, base: Context) -> Co
 
 /// Yarn alone, where the file states the first training's length and no other.
 fn by_yarn(config: &Config) -> Option<Context> {
-    let scaling = scaling(config)?;
+    let scaling = scaling(config).ok().flatten()?;
     let kind = ["rope_type", "type"].iter().find_map(|key| json::text(scaling, key))?;
     let factor = scaling
         .get("factor")

@@ -69,6 +69,8 @@ impl GgufHeader {
         let tensors = table::read(&mut reader, tensors)?;
         let data_start = reader.position().next_multiple_of(alignment);
         let data_bytes = table::check(&tensors, alignment, data_start, file_size)?;
+        // Nothing is padded up to data that is not there.
+        let data_start = if data_bytes == 0 { reader.position() } else { data_start };
         Ok(Self {
             file: None,
             version,

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::draft::Draft;
 use crate::facts::{LayerGroup, LayerKind};
 
-pub(crate) use encoder::is_attention_free;
+pub(crate) use encoder::{is_attention_free, is_encoder};
 pub(crate) use sizes::{HIDDEN, head_count, layer_count};
 
 /// Derives the groups of the KV cache, and the facts that follow from them.

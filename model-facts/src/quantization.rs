@@ -29,8 +29,37 @@ pub(crate) fn derive(draft: &mut Draft, config: Option<&Config>, input: &ModelFi
         (None, Some(beside)) => beside,
         (None, None) => unquantised(draft, config, input),
     };
+    only_the_cache(draft);
     explain_gaps(draft);
     Ok(())
+}
+
+/// A method that fixes the KV cache and names no scheme for weights leaves them as they are.
+fn only_the_cache(draft: &mut Draft) {
+    const METHODS: [&str; 2] = ["modelopt", "compressed-tensors"];
+    let dtype = draft.facts.dtype.clone();
+    let quantization = &mut draft.facts.quantization;
+    let known = quantization
+        .method
+        .as_deref()
+        .is_some_and(|method| METHODS.contains(&method));
+    let says_nothing = quantization.weight_bits.is_none() && quantization.detail.is_none();
+    if known && says_nothing && quantization.kv_bits.is_some() {
+        let bits = dtype.as_deref().and_then(plain_bits);
+        quantization.label = dtype.as_deref().and_then(label);
+        quantization.weight_bits = bits;
+        quantization.activation_bits = bits;
+    }
+}
+
+/// Bits of a number that is not quantised.
+fn plain_bits(dtype: &str) -> Option<u32> {
+    match dtype {
+        "bf16" | "fp16" => Some(16),
+        "fp32" => Some(32),
+        "fp64" => Some(64),
+        _ => None,
+    }
 }
 
 /// Names what the method leaves open.
@@ -42,7 +71,7 @@ fn explain_gaps(draft: &mut Draft) {
     if quantization.weight_bits.is_none() {
         draft.unknown(
             "quantization.weightBits",
-            format!("{method} does not say how many bits a weight has"),
+            format!("{method} states no whole number of bits for a weight"),
         );
     }
     if draft.facts.quantization.label.is_none() {
@@ -134,9 +163,11 @@ fn is_written(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.is_empty()) || value.as_u64().is_some_and(|bits| bits > 0)
 }
 
-/// Reads an object of any method.
+/// Reads an object of any method. `ModelOpt` may keep its own inside, as in its side file.
 fn read_object(object: &Object, root: &Object) -> Quantization {
     let method = method_name(object);
+    let inner = json::inner(object, "quantization").filter(|inner| inner.contains_key("quant_algo"));
+    let object = inner.unwrap_or(object);
     let mut quantization = match method.as_deref() {
         Some("compressed-tensors" | "compressed_tensors") => compressed_tensors::read(object),
         Some("modelopt" | "modelopt_fp4" | "modelopt_mxfp8" | "modelopt_mixed") => modelopt::read(object),
@@ -282,12 +313,7 @@ fn unquantised(draft: &mut Draft, config: Option<&Config>, input: &ModelFiles) -
         draft.unknown("quantization.method", "config.json is absent");
         return Quantization::default();
     }
-    let bits = dtype.as_deref().and_then(|dtype| match dtype {
-        "bf16" | "fp16" => Some(16),
-        "fp32" => Some(32),
-        "fp64" => Some(64),
-        _ => None,
-    });
+    let bits = dtype.as_deref().and_then(plain_bits);
     Quantization {
         method: Some("none".to_owned()),
         label: dtype.as_deref().and_then(crate::canonical_label).map(str::to_owned),

@@ -184,6 +184,15 @@ fn hostile_keys_and_tensors_are_refused() {
 }
 
 #[test]
+fn a_file_whose_tensors_hold_nothing_may_end_with_its_header() {
+    let bytes = Gguf::new().tensor("empty", &[0, 8], 0).bytes();
+    let end = bytes.len() as u64;
+    let header = GgufHeader::parse(&bytes, Some(end)).unwrap();
+    assert!(header.file_size() <= end);
+    assert_eq!(header.weight_bytes(), Some(0));
+}
+
+#[test]
 fn parts_of_a_split_set_are_counted() {
     let part = |number: u16| {
         let bytes = smollm2()

@@ -9,15 +9,19 @@ use crate::{
     recognise::names,
 };
 
-/// A device that `HAMi` registered.
+/// A device that a sharing plugin registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
     pub(super) kind: String,
     pub(super) memory_mib: u64,
+    /// False where the configuration of the plugin decides what the memory counts.
+    pub(super) unit_is_certain: bool,
     pub(super) split: u32,
     pub(super) healthy: bool,
     /// How it is shared (`hami-core`, `mig`), where it is said.
     pub(super) mode: Option<String>,
+    /// Who registered it, in the words of the resource rules.
+    pub(super) sharer: &'static str,
 }
 
 /// The annotations of one vendor on one node.
@@ -38,7 +42,9 @@ pub(super) fn read(vendor: &Vendor, node: &NodeObservation) -> Annotations {
                 continue;
             };
             match rule.format {
-                AnnotationFormat::Hami => hami(rule, key, middle, value, node, &mut read),
+                AnnotationFormat::Hami | AnnotationFormat::Volcano | AnnotationFormat::Metax => {
+                    registration(rule, key, middle, value, node, &mut read);
+                }
                 AnnotationFormat::EnflameDrs => read.slices = drs(value),
                 AnnotationFormat::EnflameShared => {}
             }
@@ -47,7 +53,14 @@ pub(super) fn read(vendor: &Vendor, node: &NodeObservation) -> Annotations {
     read
 }
 
-fn hami(rule: &AnnotationRule, key: &str, middle: &str, value: &str, node: &NodeObservation, read: &mut Annotations) {
+fn registration(
+    rule: &AnnotationRule,
+    key: &str,
+    middle: &str,
+    value: &str,
+    node: &NodeObservation,
+    read: &mut Annotations,
+) {
     let remark = |kind: &str, text: String| Note {
         kind: kind.to_owned(),
         nodes: vec![node.name.clone()],
@@ -63,7 +76,7 @@ fn hami(rule: &AnnotationRule, key: &str, middle: &str, value: &str, node: &Node
         read.notes.push(remark("stale-registration", text));
         return;
     }
-    match devices(value) {
+    match devices(rule.format, value) {
         Some(found) => read
             .registered
             .extend(found.into_iter().map(|device| (key.to_owned(), device))),
@@ -75,14 +88,14 @@ fn hami(rule: &AnnotationRule, key: &str, middle: &str, value: &str, node: &Node
 }
 
 /// Registrations come as JSON or as records that end in a colon.
-fn devices(value: &str) -> Option<Vec<Registered>> {
+fn devices(format: AnnotationFormat, value: &str) -> Option<Vec<Registered>> {
     let value = value.trim();
     if value.is_empty() {
         return Some(Vec::new());
     }
     if value.starts_with('[') {
         let items: Vec<Value> = serde_json::from_str(value).ok()?;
-        return items.iter().map(from_json).collect();
+        return items.iter().map(|item| from_json(format, item)).collect();
     }
     let mut found = Vec::new();
     let mut pending = String::new();
@@ -90,7 +103,7 @@ fn devices(value: &str) -> Option<Vec<Registered>> {
     for piece in value.split(':') {
         pending.push_str(piece);
         if piece.contains(',') {
-            found.push(from_record(&pending)?);
+            found.push(from_record(format, &pending)?);
             pending.clear();
         } else if !piece.is_empty() {
             pending.push(':');
@@ -99,34 +112,49 @@ fn devices(value: &str) -> Option<Vec<Registered>> {
     pending.is_empty().then_some(found)
 }
 
-/// Id, split, memory, cores, type, NUMA node, health, and newer: index, mode.
-fn from_record(record: &str) -> Option<Registered> {
+/// Who writes a format.
+fn sharer(format: AnnotationFormat) -> &'static str {
+    match format {
+        AnnotationFormat::Volcano => "volcano",
+        _ => "hami",
+    }
+}
+
+/// `HAMi`: id, split, memory, cores, type, NUMA node, health, and newer: index, mode. Volcano leaves out cores and NUMA node.
+fn from_record(format: AnnotationFormat, record: &str) -> Option<Registered> {
     let fields: Vec<&str> = record.split(',').map(str::trim).collect();
-    let [_, split, memory, _, kind, _, health, rest @ ..] = fields.as_slice() else {
-        return None;
+    let (split, memory, kind, health, mode) = match (format, fields.as_slice()) {
+        (AnnotationFormat::Volcano, [_, split, memory, kind, health, rest @ ..]) if rest.len() < 2 => {
+            (split, memory, kind, health, rest.first())
+        }
+        (_, [_, split, memory, _, kind, _, health, rest @ ..]) => (split, memory, kind, health, rest.get(1)),
+        _ => return None,
     };
     Some(Registered {
         kind: (*kind).to_owned(),
         memory_mib: memory.parse().ok()?,
+        unit_is_certain: format != AnnotationFormat::Volcano,
         split: split.parse().ok()?,
         healthy: health.eq_ignore_ascii_case("true"),
-        mode: rest
-            .get(1)
-            .filter(|mode| !mode.is_empty())
-            .map(|mode| (*mode).to_owned()),
+        mode: mode.filter(|mode| !mode.is_empty()).map(|mode| (*mode).to_owned()),
+        sharer: sharer(format),
     })
 }
 
-fn from_json(item: &Value) -> Option<Registered> {
+/// The plugins are written in Go, which leaves out what is zero or false: a device without `health` is not healthy.
+fn from_json(format: AnnotationFormat, item: &Value) -> Option<Registered> {
     let number = |names: &[&str]| names.iter().find_map(|name| item[*name].as_u64());
+    let text = |names: &[&str]| names.iter().find_map(|name| item[*name].as_str());
     Some(Registered {
-        kind: item["type"].as_str()?.to_owned(),
-        memory_mib: number(&["devmem", "memory"]).unwrap_or(0),
-        split: number(&["count", "split"])
+        kind: text(&["model", "type"])?.to_owned(),
+        memory_mib: number(&["devmem", "memory", "totalVRam"]).unwrap_or(0),
+        unit_is_certain: format != AnnotationFormat::Volcano,
+        split: number(&["count", "split", "totalDevCount"])
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1),
-        healthy: item["health"].as_bool().unwrap_or(true),
-        mode: item["mode"].as_str().filter(|mode| !mode.is_empty()).map(str::to_owned),
+        healthy: item["health"].as_bool().or(item["healthy"].as_bool()).unwrap_or(false),
+        mode: text(&["mode"]).filter(|mode| !mode.is_empty()).map(str::to_owned),
+        sharer: sharer(format),
     })
 }
 

@@ -19,9 +19,13 @@ pub(super) struct Slices<'run> {
 }
 
 impl Slices<'_> {
-    /// Nodes that slices name.
+    /// Nodes that slices name, or their devices.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &str> {
-        let mut names: Vec<&str> = self.current.iter().filter_map(|slice| slice.node.as_deref()).collect();
+        let by_slice = self.current.iter().filter_map(|slice| slice.node.as_deref());
+        let devices = self.current.iter().flat_map(|slice| &slice.devices);
+        let mut names: Vec<&str> = by_slice
+            .chain(devices.filter_map(|device| device.node.as_deref()))
+            .collect();
         names.sort_unstable();
         names.dedup();
         names.into_iter()
@@ -49,7 +53,26 @@ pub(super) fn current(observation: &Observation) -> Slices<'_> {
         }
     }
     incomplete(&mut slices);
+    everywhere(&mut slices);
     slices
+}
+
+/// Devices that several nodes reach belong to none of them.
+fn everywhere(slices: &mut Slices<'_>) {
+    for slice in &slices.current {
+        let free = slice.devices.iter().filter(|device| device.node.is_none()).count();
+        if slice.node.is_none() && free > 0 {
+            let text = format!(
+                "devices of slice {} of {} that several nodes reach, {free} in number, are counted on none",
+                slice.name, slice.driver
+            );
+            slices.notes.push(Note {
+                kind: "devices-for-many-nodes".to_owned(),
+                nodes: Vec::new(),
+                text,
+            });
+        }
+    }
 }
 
 /// A pool whose slices are not all there shows only a part of its devices.
@@ -76,6 +99,9 @@ fn incomplete(slices: &mut Slices<'_>) {
 /// A kind of device on a node: what tells devices of one driver apart.
 type Kind = (Option<String>, Option<String>, Option<u64>);
 
+/// Devices of one kind with the pools that list them.
+type Devices<'run> = Vec<(&'run str, &'run DeviceObservation)>;
+
 /// Finds by the slices of one node.
 pub(super) fn look(
     matrix: &Matrix,
@@ -86,27 +112,43 @@ pub(super) fn look(
 ) -> Vec<Find> {
     let mut finds = Vec::new();
     for rule in &vendor.dra {
-        let own = slices
-            .current
-            .iter()
-            .filter(|slice| slice.driver == rule.driver && slice.node.as_deref() == Some(&node.name));
-        let mut kinds: BTreeMap<Kind, Vec<&DeviceObservation>> = BTreeMap::new();
-        for device in own.flat_map(|slice| &slice.devices) {
-            kinds.entry(kind_of(rule, device)).or_default().push(device);
+        let own = slices.current.iter().filter(|slice| slice.driver == rule.driver);
+        let devices = own.flat_map(|slice| slice.devices.iter().map(move |device| (slice, device)));
+        let mut kinds: BTreeMap<Kind, Devices<'_>> = BTreeMap::new();
+        for (slice, device) in devices {
+            if device.node.as_ref().or(slice.node.as_ref()) == Some(&node.name) {
+                let kind = kinds.entry(kind_of(rule, device)).or_default();
+                kind.push((slice.pool.as_str(), device));
+            }
         }
         for ((raw, profile, bytes), devices) in kinds {
-            finds.push(find(
-                matrix,
-                vendor,
-                rule,
-                node,
-                (raw, profile, bytes),
-                &devices,
-                observation,
-            ));
+            let cards = devices
+                .iter()
+                .flat_map(|(pool, device)| cards(rule, pool, device))
+                .collect();
+            let devices: Vec<&DeviceObservation> = devices.into_iter().map(|(_, device)| device).collect();
+            let mut found = find(matrix, vendor, rule, node, (raw, profile, bytes), &devices, observation);
+            found.cards = cards;
+            finds.push(found);
         }
     }
     finds
+}
+
+/// What stands for the card behind a device: its ids, that of the card it is cut from, and the counters it draws on.
+fn cards(rule: &DraRule, pool: &str, device: &DeviceObservation) -> Vec<String> {
+    const IDS: [&str; 2] = ["uuid", "parentUUID"];
+    const ADDRESSES: [&str; 3] = ["resource.kubernetes.io/pciBusID", "pciBusID", "pciAddress"];
+    let values = |names: &'static [&str], kind: &'static str| {
+        let found = names.iter().filter_map(|name| device.attributes.get(*name));
+        found.map(move |value| format!("{kind} {value}"))
+    };
+    let counters = device.counter_sets.iter();
+    let counters = counters.map(|set| format!("counters {}/{pool}/{set}", rule.driver));
+    values(&IDS, "id")
+        .chain(values(&ADDRESSES, "address"))
+        .chain(counters)
+        .collect()
 }
 
 fn kind_of(rule: &DraRule, device: &DeviceObservation) -> Kind {

@@ -1,5 +1,7 @@
 //! What one node offers of one product in one way, before it is joined with other nodes.
 
+use std::collections::BTreeSet;
+
 use crate::{
     observation::NodeObservation,
     pool::{DeviceMemory, Evidence, HostStack, LabelRequirement, Note, Offer, Standing},
@@ -17,6 +19,8 @@ pub(super) struct Find {
     pub(super) standing: Standing,
     /// The same cards are offered another way, by the find of this offer.
     pub(super) behind: Option<Offer>,
+    /// Ids of the cards behind claims, as far as the driver tells them.
+    pub(super) cards: BTreeSet<String>,
     pub(super) devices: u32,
     pub(super) memory: DeviceMemory,
     /// The label that told the memory, to tell pools of one product apart.
@@ -40,6 +44,7 @@ impl Find {
             offer,
             standing: standing(node),
             behind: None,
+            cards: BTreeSet::new(),
             devices: 0,
             memory: DeviceMemory::default(),
             memory_label: None,

@@ -15,6 +15,7 @@ pub(super) struct Named {
     pub(super) product: Option<String>,
     pub(super) evidence: Evidence,
     pub(super) means: Option<SuffixMeaning>,
+    pub(super) shared: bool,
     pub(super) profile: Option<String>,
     /// The label stands for itself in an affinity; not where the product is part of the key.
     pub(super) pins: bool,
@@ -83,9 +84,36 @@ fn named(matrix: &Matrix, vendor: &Vendor, rule: &ProductLabel, key: &str, value
             value: value.to_owned(),
         },
         means: tail.means,
+        shared: tail.shared,
         profile: tail.profile.map(str::to_owned),
         pins,
     })
+}
+
+/// How labels beside the product say that the units of its resource are cut.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Division {
+    /// Who shares.
+    pub(super) by: Option<String>,
+    /// Shares of one device.
+    pub(super) replicas: Option<u64>,
+    /// Profile of the partitions.
+    pub(super) profile: Option<String>,
+}
+
+pub(super) fn division(vendor: &Vendor, node: &NodeObservation) -> Division {
+    let value = |key: &String| node.labels.get(key).filter(|value| !names::is_placeholder(value));
+    let sharing = vendor
+        .labels
+        .sharing
+        .iter()
+        .find_map(|rule| Some((rule, value(&rule.key)?)));
+    let replicas = sharing.and_then(|(rule, _)| value(rule.replicas.as_ref()?)?.parse().ok());
+    Division {
+        by: sharing.map(|(rule, word)| rule.words.get(word).unwrap_or(word).clone()),
+        replicas: replicas.filter(|count| *count > 1),
+        profile: vendor.labels.partition_profile.iter().find_map(value).cloned(),
+    }
 }
 
 /// Driver and stack versions by labels.

@@ -65,7 +65,7 @@ fn in_another_unit(key: &str, value: &str, product: Option<&Product>) -> Option<
 }
 
 /// Whether an amount is about what the catalogue knows.
-fn near(bytes: u64, product: Option<&Product>) -> bool {
+pub(super) fn near(bytes: u64, product: Option<&Product>) -> bool {
     let sizes = product.into_iter().flat_map(|product| &product.memory_mib);
     sizes
         .into_iter()
@@ -108,7 +108,7 @@ pub(super) fn by_catalogue(product: &Product) -> DeviceMemory {
 
 /// Memory of a partition: the catalogue's number, else the number inside the profile's name.
 pub(super) fn of_profile(product: Option<&Product>, profile: &str) -> DeviceMemory {
-    let short = profile.strip_prefix("mig-").unwrap_or(profile);
+    let short = without_attributes(profile.strip_prefix("mig-").unwrap_or(profile));
     let catalogue = product.and_then(|product| {
         let exact = product
             .partitions_mib
@@ -128,6 +128,13 @@ pub(super) fn of_profile(product: Option<&Product>, profile: &str) -> DeviceMemo
         Some(bytes) if plausible(bytes) => known(bytes, format!("the profile {short}")),
         _ => unknown(format!("the profile {short} does not tell its memory")),
     }
+}
+
+/// A profile without what it says about engines: `1g.10gb.me` has the memory of `1g.10gb`.
+fn without_attributes(profile: &str) -> &str {
+    const ATTRIBUTES: [&str; 6] = [".me", "+me", "-me", ".gfx", "+gfx", ".all"];
+    let shorter = ATTRIBUTES.iter().find_map(|attribute| profile.strip_suffix(attribute));
+    shorter.map_or(profile, without_attributes)
 }
 
 /// `1g.5gb` and `4g48gb` hold 5 and 48 GiB, `5c.1cpu.16g` holds 16: the amount stands at the end.

@@ -1,6 +1,6 @@
 //! Names of products, in all the spellings of labels, attributes and registrations.
 
-use crate::product::{Product, SuffixMeaning, Vendor};
+use crate::product::{Product, SuffixMeaning, SuffixRule, Vendor};
 
 /// Words that fill a field without saying anything.
 const PLACEHOLDERS: [&str; 11] = [
@@ -77,38 +77,51 @@ pub(super) fn product<'all>(
 /// A product name taken apart.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tail<'name> {
-    /// The name without its tail.
+    /// The name without its tails.
     pub(super) name: &'name str,
-    /// What the tail means.
+    /// What the tails say about the card, sharing aside.
     pub(super) means: Option<SuffixMeaning>,
+    /// A tail says that the card, or the partition, is shared.
+    pub(super) shared: bool,
     /// The profile in the tail.
     pub(super) profile: Option<&'name str>,
 }
 
-/// Takes a tail off a product name: `-SHARED`, `-MIG-1g.5gb`, `-MIG-INVALID`.
+/// Takes the tails off a product name: `-SHARED`, `-MIG-1g.5gb`, `-MIG-INVALID`, `-MIG-1g.5gb-SHARED`.
 pub(super) fn tail<'name>(vendor: &Vendor, name: &'name str) -> Tail<'name> {
-    let lower = name.to_ascii_lowercase();
-    for rule in &vendor.suffixes {
-        let suffix = rule.suffix.to_ascii_lowercase();
-        let found = match suffix.strip_suffix('*') {
-            Some(start) => lower.rfind(start).map(|at| (at, Some(&name[at + start.len()..]))),
-            None => lower.strip_suffix(&suffix).map(|front| (front.len(), None)),
-        };
-        if let Some((at, profile)) = found
-            && at > 0
-        {
-            return Tail {
-                name: &name[..at],
-                means: Some(rule.means),
-                profile,
-            };
-        }
-    }
-    Tail {
+    let mut tail = Tail {
         name,
         means: None,
+        shared: false,
         profile: None,
+    };
+    while let Some((rule, at, profile)) = last_tail(vendor, tail.name) {
+        tail.name = &tail.name[..at];
+        match rule.means {
+            SuffixMeaning::TimeSlicing => tail.shared = true,
+            means => tail.means = Some(means),
+        }
+        tail.profile = profile.or(tail.profile);
     }
+    tail
+}
+
+/// The tail at the end of a name; those that are all letters before those with a profile, which could hold them.
+fn last_tail<'rule, 'name>(
+    vendor: &'rule Vendor,
+    name: &'name str,
+) -> Option<(&'rule SuffixRule, usize, Option<&'name str>)> {
+    let lower = name.to_ascii_lowercase();
+    let cut = |rule: &'rule SuffixRule| {
+        let suffix = rule.suffix.to_ascii_lowercase();
+        let (at, profile) = match suffix.strip_suffix('*') {
+            Some(start) => lower.rfind(start).map(|at| (at, Some(&name[at + start.len()..])))?,
+            None => (lower.strip_suffix(&suffix)?.len(), None),
+        };
+        (at > 0).then_some((rule, at, profile))
+    };
+    let (open, closed): (Vec<_>, Vec<_>) = vendor.suffixes.iter().partition(|rule| rule.suffix.ends_with('*'));
+    closed.into_iter().chain(open).find_map(cut)
 }
 
 /// Whether a name meets a pattern with at most one `*`.

@@ -15,6 +15,7 @@ use crate::{
     },
 };
 
+mod divide;
 mod measure;
 mod order;
 mod unoffered;
@@ -26,6 +27,7 @@ struct Identity {
     raw: Option<String>,
     evidence: Option<Evidence>,
     means: Option<SuffixMeaning>,
+    shared: bool,
     profile: Option<String>,
     affinity: Vec<LabelRequirement>,
 }
@@ -48,6 +50,7 @@ pub(super) fn look(
     if anything && !only_claims {
         finds.extend(view.finds(&labels, &annotations, &offers, present));
     }
+    view.name_claims(&mut finds, &labels);
     view.order(&mut finds);
     view.finish(&mut finds, &labels, &annotations);
     finds
@@ -158,37 +161,7 @@ impl View<'_> {
         find.evidence.clone_from(&identity.evidence);
         find.affinity.clone_from(&identity.affinity);
         find.host = label::host(self.vendor, self.node);
-        match identity.means {
-            Some(SuffixMeaning::Invalid) => {
-                let raw = identity.raw.clone().unwrap_or_default();
-                find.memory = memory::unknown("the partitions of the card are in no valid state");
-                find.refuse(
-                    format!("{raw}: the card's partitions are in no valid state"),
-                    Some("give the card a partition layout that its strategy allows"),
-                );
-            }
-            Some(SuffixMeaning::TimeSlicing) => {
-                if let Offer::Whole { resource } = &find.offer {
-                    find.offer = Offer::Share {
-                        resource: resource.clone(),
-                        by: "time-slicing".to_owned(),
-                        memory_resource: None,
-                        memory_unit: None,
-                        cores_resource: None,
-                        cores_per_device: None,
-                    };
-                }
-            }
-            Some(SuffixMeaning::Partition) => {
-                if let Offer::Whole { resource } = &find.offer {
-                    find.offer = Offer::Partition {
-                        resource: resource.clone(),
-                        profile: identity.profile.clone(),
-                    };
-                }
-            }
-            None => {}
-        }
+        self.divide(&mut find, identity);
         for rule in &self.vendor.labels.ready {
             let Some(value) = self.node.labels.get(&rule.key) else {
                 continue;
@@ -209,13 +182,12 @@ impl View<'_> {
         let (behind, certain) = offered.devices_behind(self.node, annotations, product);
         find.devices = if share { behind } else { offered.count };
         if share && !certain {
-            find.note(
-                "shares-only",
-                format!(
-                    "{} counts {} shares; of how many cards is unknown",
-                    offered.name, offered.count
-                ),
-            );
+            let cards = match self.labelled_count() {
+                Some((key, cards)) => format!(" of {cards} cards by {key}"),
+                None => "; of how many cards is unknown".to_owned(),
+            };
+            let text = format!("{} counts {} shares{cards}", offered.name, offered.count);
+            find.note("shares-only", text);
         }
         if offered.headless {
             let companions: Vec<String> = [offered.memory_name(), offered.cores_name()]
@@ -230,6 +202,11 @@ impl View<'_> {
                 ),
                 Some("run the device plugin that announces the count and registers the devices"),
             );
+        } else if let Some(text) = &offered.unreadable {
+            let why = format!("{}={text} is no count of devices", offered.name);
+            find.devices = 0;
+            find.note("unreadable-count", why.clone());
+            find.refuse(why, Some("look at the device plugin on the node"));
         } else if offered.count == 0 {
             nothing_left(find, offered, annotations);
         } else {
@@ -248,28 +225,22 @@ impl View<'_> {
             find.note("fewer-allocatable", text);
         }
         let Offer::Whole { resource } = &find.offer else { return };
-        let labelled = self
-            .vendor
-            .labels
-            .count
-            .iter()
-            .find_map(|key| Some((key, self.node.labels.get(key)?.parse::<u32>().ok()?)));
-        let Some((key, cards)) = labelled.filter(|(_, cards)| *cards > 0 && *cards < offered.count) else {
+        let Some((key, cards)) = self.labelled_count().filter(|(_, cards)| *cards < offered.count) else {
             return;
         };
         let text = format!(
             "{resource} counts {} units and {key} says {cards} cards: the units are shares of them",
             offered.count
         );
-        find.offer = Offer::Share {
-            resource: resource.clone(),
-            by: "time-slicing".to_owned(),
-            memory_resource: None,
-            memory_unit: None,
-            cores_resource: None,
-            cores_per_device: None,
-        };
+        find.offer = divide::shares(resource, divide::TIME_SLICING);
         find.note("count-differs", text);
+    }
+
+    /// Cards by a label, zero left out.
+    fn labelled_count(&self) -> Option<(&String, u32)> {
+        let keys = self.vendor.labels.count.iter();
+        let mut counts = keys.filter_map(|key| Some((key, self.node.labels.get(key)?.parse::<u32>().ok()?)));
+        counts.find(|(_, cards)| *cards > 0)
     }
 
     /// One find for one registered kind of card where a node has several.
@@ -285,7 +256,8 @@ impl View<'_> {
             ..Annotations::default()
         };
         find.devices = u32::try_from(kind.devices.iter().filter(|device| device.healthy).count()).unwrap_or(u32::MAX);
-        find.memory = measure::by_registration_memory(&mut find, &own)
+        let product = self.product(find.product.as_ref());
+        find.memory = measure::by_registration_memory(&mut find, &own, product)
             .unwrap_or_else(|| memory::unknown("the registration does not tell"));
         let label = labels
             .first()
@@ -335,6 +307,7 @@ fn by_label(named: &Named) -> Identity {
         raw: Some(named.raw.clone()),
         evidence: Some(named.evidence.clone()),
         means: named.means,
+        shared: named.shared,
         profile: named.profile.clone(),
         affinity: if named.pins { vec![pin] } else { Vec::new() },
     }

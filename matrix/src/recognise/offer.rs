@@ -18,6 +18,8 @@ pub(super) struct Offered<'rule> {
     pub(super) count: u32,
     /// Units that the device plugin announced, healthy or not.
     pub(super) capacity: u32,
+    /// What stands in place of a count.
+    pub(super) unreadable: Option<String>,
     /// The word that `*` stands for.
     pub(super) middle: String,
     /// The count resource is missing; only its companions are there.
@@ -34,7 +36,7 @@ pub(super) fn read<'rule>(vendor: &'rule Vendor, node: &NodeObservation) -> Vec<
     {
         let before = offers.len();
         for name in resource_names(node) {
-            let Some(middle) = names::capture(&rule.name, name) else {
+            let Some(middle) = captured(rule, name) else {
                 continue;
             };
             let claimed = offers.iter().any(|known: &Offered<'_>| known.name == *name);
@@ -46,6 +48,7 @@ pub(super) fn read<'rule>(vendor: &'rule Vendor, node: &NodeObservation) -> Vec<
                 name: name.clone(),
                 count: amount(node, name).unwrap_or(0),
                 capacity: capacity(node, name).unwrap_or(0),
+                unreadable: unreadable(rule, node, name),
                 middle: middle.to_owned(),
                 headless: false,
             });
@@ -63,6 +66,22 @@ fn resource_names(node: &NodeObservation) -> impl Iterator<Item = &String> {
         .keys()
         .filter(|name| !node.allocatable.contains_key(*name));
     node.allocatable.keys().chain(more)
+}
+
+/// What `*` of a rule stands for. A product's name has no dot: what follows one is a mode of the plugin.
+fn captured<'name>(rule: &ResourceRule, name: &'name str) -> Option<&'name str> {
+    let middle = names::capture(&rule.name, name)?;
+    let mode = rule.captures == Some(Capture::Product) && middle.contains('.');
+    (!mode).then_some(middle)
+}
+
+/// Whether a rule of the vendor says what a resource is.
+pub(super) fn explains(vendor: &Vendor, name: &str) -> bool {
+    vendor.resources.iter().any(|rule| {
+        let beside = [&rule.memory, &rule.cores];
+        let mut patterns = beside.into_iter().flatten();
+        captured(rule, name).is_some() || patterns.any(|pattern| names::fits(pattern, name))
+    })
 }
 
 /// A pattern must not take the memory of one resource for the count of another.
@@ -93,22 +112,39 @@ fn headless<'rule>(rule: &'rule ResourceRule, node: &NodeObservation) -> Option<
         name: names::filled(&rule.name, &middle),
         count: 0,
         capacity: 0,
+        unreadable: None,
         middle,
         headless: true,
     })
 }
 
 /// Allocatable where there is any, else capacity: some recorded objects carry only one.
-pub(super) fn amount(node: &NodeObservation, name: &str) -> Option<u32> {
+fn written<'node>(node: &'node NodeObservation, name: &str) -> Option<&'node String> {
     let table = if node.allocatable.is_empty() {
         &node.capacity
     } else {
         &node.allocatable
     };
-    table
-        .get(name)
+    table.get(name)
+}
+
+pub(super) fn amount(node: &NodeObservation, name: &str) -> Option<u32> {
+    written(node, name)
         .and_then(|text| quantity::count(text))
         .and_then(|count| u32::try_from(count).ok())
+}
+
+/// The text of an amount that is no count, or more whole devices than a machine can hold.
+fn unreadable(rule: &ResourceRule, node: &NodeObservation, name: &str) -> Option<String> {
+    const MOST_DEVICES: u32 = 1024;
+    let text = written(node, name)?;
+    let most = if rule.way == ResourceWay::Whole && rule.shared_with.is_none() {
+        MOST_DEVICES
+    } else {
+        u32::MAX
+    };
+    let counts = amount(node, name).is_some_and(|count| count <= most);
+    (!counts).then(|| text.clone())
 }
 
 fn capacity(node: &NodeObservation, name: &str) -> Option<u32> {
@@ -196,7 +232,11 @@ impl Offered<'_> {
 
     /// Whether this resource counts shares on this node.
     pub(super) fn is_share(&self, annotations: &Annotations) -> bool {
-        self.rule.way == ResourceWay::Share || (self.rule.shared_with.is_some() && !annotations.registered.is_empty())
+        let registered = || {
+            let mut sharers = annotations.registered.iter().map(|(_, device)| device.sharer);
+            sharers.any(|sharer| self.rule.shared_with.as_deref() == Some(sharer))
+        };
+        self.rule.way == ResourceWay::Share || registered()
     }
 
     pub(super) fn profile(&self) -> Option<String> {

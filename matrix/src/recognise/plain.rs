@@ -5,7 +5,7 @@ use crate::{
     observation::NodeObservation,
     pool::{Evidence, EvidenceSource, Note, Offer},
     quantity,
-    recognise::{find::Find, memory},
+    recognise::{find::Find, memory, offer},
 };
 
 /// The vendor word of plain processors.
@@ -30,13 +30,24 @@ pub(super) fn look(matrix: &Matrix, node: &NodeObservation) -> Option<Find> {
     Some(find)
 }
 
-/// Extended resources of domains that no vendor of the matrix has.
-pub(super) fn unknown_devices(node: &NodeObservation) -> Option<Note> {
+/// Domains of things that are known to be no accelerators.
+const NO_ACCELERATORS: [&str; 5] = [
+    "kubernetes.io/",
+    "devices.kubevirt.io/",
+    "rdma/",
+    "smarter-devices/",
+    "vpc.amazonaws.com/",
+];
+
+/// Extended resources that no rule of the matrix explains.
+pub(super) fn unknown_devices(matrix: &Matrix, node: &NodeObservation) -> Option<Note> {
     let named: Vec<&str> = node
         .allocatable
         .iter()
-        .filter(|(name, value)| name.contains('/') && !name.starts_with("kubernetes.io/") && value.as_str() != "0")
+        .filter(|(name, value)| name.contains('/') && value.as_str() != "0")
         .map(|(name, _)| name.as_str())
+        .filter(|name| !NO_ACCELERATORS.iter().any(|domain| name.starts_with(domain)))
+        .filter(|name| !matrix.vendors().values().any(|vendor| offer::explains(vendor, name)))
         .collect();
     (!named.is_empty()).then(|| Note {
         kind: "unknown-resource".to_owned(),

@@ -107,7 +107,7 @@ pub(crate) struct Registration {
     pub(crate) device: String,
 }
 
-fn parse<T: DeserializeOwned>(name: &str, text: &str) -> T {
+pub(crate) fn parse<T: DeserializeOwned>(name: &str, text: &str) -> T {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -124,6 +124,11 @@ pub(crate) fn products(text: &str) -> BTreeMap<String, Shown> {
 }
 
 impl Book {
+    /// The rows that its claims transcribe.
+    pub(crate) fn says(&self) -> impl Iterator<Item = &str> {
+        self.claims.iter().map(|claim| claim.says.as_str())
+    }
+
     /// The rule: the first quantization on every product, every other quantization on the first product.
     pub(crate) fn cases(
         &self,

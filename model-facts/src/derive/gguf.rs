@@ -1,9 +1,11 @@
 //! Facts from GGUF headers.
 
+mod cache;
+
 use std::collections::BTreeMap;
 
 use crate::draft::Draft;
-use crate::facts::{Experts, LayerGroup, LayerKind, Quantization};
+use crate::facts::{Adapter, Experts, Quantization};
 use crate::gguf::{GgufHeader, GgufValue, TensorType, file_type_name};
 
 /// The projector of a multimodal model, a file of its own.
@@ -21,18 +23,6 @@ const ENCODERS: &[&str] = &[
     "t5encoder",
 ];
 
-const STATE_ONLY: &[&str] = &["mamba", "mamba2", "rwkv6", "rwkv7", "rwkv6qwen2", "arwkv7"];
-
-/// Families whose sliding layers follow a pattern that the file may leave out: one full layer in every n.
-const FULL_EVERY: &[(&str, u64)] = &[
-    ("gemma2", 2),
-    ("gemma3", 6),
-    ("gemma3n", 5),
-    ("cohere2", 4),
-    ("gpt-oss", 2),
-    ("llama4", 4),
-];
-
 pub(super) fn derive(draft: &mut Draft, headers: &[GgufHeader]) {
     weights(draft, headers);
     if headers.iter().any(|header| header.architecture() == Some(PROJECTOR)) {
@@ -41,9 +31,21 @@ pub(super) fn derive(draft: &mut Draft, headers: &[GgufHeader]) {
     let main = headers
         .iter()
         .find(|header| header.architecture().is_some_and(|name| name != PROJECTOR));
+    if let Some(header) = headers.iter().find(|header| kind(header) == Some("adapter")) {
+        draft.facts.adapter = Some(Adapter {
+            kind: text(header, "adapter.type").map(str::to_ascii_uppercase),
+            base_model: text(header, "general.base_model.0.name").map(str::to_owned),
+            rank: None,
+        });
+    }
     let Some(main) = main else {
+        let missing = if headers.is_empty() || headers.iter().any(|header| header.architecture().is_none()) {
+            "general.architecture is absent from the GGUF header"
+        } else {
+            "only the projector of a multimodal model was given"
+        };
         for fact in ["family", "layers", "hiddenSize", "contextLength", "kvCache", "task"] {
-            draft.unknown(fact, "general.architecture is absent from the GGUF header");
+            draft.unknown(fact, missing);
         }
         return;
     };
@@ -53,8 +55,17 @@ pub(super) fn derive(draft: &mut Draft, headers: &[GgufHeader]) {
     draft.facts.family = Some(family.to_owned());
     sizes(draft, &keys);
     context(draft, &keys);
-    kv_cache(draft, &keys);
+    cache::derive(draft, &keys);
     draft.facts.task = Some(task(&keys).to_owned());
+}
+
+/// What a file is, where it is not a model: an adapter, a projector.
+fn kind(header: &GgufHeader) -> Option<&str> {
+    text(header, "general.type")
+}
+
+fn text<'a>(header: &'a GgufHeader, key: &str) -> Option<&'a str> {
+    header.keys.get(key).and_then(GgufValue::text)
 }
 
 struct Keys<'a> {
@@ -267,151 +278,6 @@ fn context(draft: &mut Draft, keys: &Keys<'_>) {
     };
     draft.facts.context_length = Some(length);
     draft.facts.context_source = Some(format!("{}.{why}", keys.family));
-}
-
-fn kv_cache(draft: &mut Draft, keys: &Keys<'_>) {
-    match groups(draft, keys) {
-        Ok(groups) => {
-            draft.facts.kv_cache.lower_bound = groups
-                .iter()
-                .any(|group| matches!(group.kind, LayerKind::Constant { bytes: None }));
-            draft.facts.kv_heads = uniform_heads(&groups);
-            draft.facts.kv_cache.groups = Some(groups);
-        }
-        Err(missing) => draft.unknown("kvCache", missing),
-    }
-}
-
-fn uniform_heads(groups: &[LayerGroup]) -> Option<u32> {
-    let mut heads = groups.iter().filter_map(|group| match group.kind {
-        LayerKind::Full { kv_heads, .. } | LayerKind::Sliding { kv_heads, .. } => Some(kv_heads),
-        _ => None,
-    });
-    let first = heads.next()?;
-    heads.all(|other| other == first).then_some(first)
-}
-
-fn groups(draft: &mut Draft, keys: &Keys<'_>) -> Result<Vec<LayerGroup>, String> {
-    let layers = draft.facts.layers.ok_or("the number of layers is unknown")?;
-    let all = |kind: LayerKind| Ok(vec![LayerGroup { layers, kind }]);
-    if ENCODERS.contains(&keys.family) || keys.value("attention.causal") == Some(&GgufValue::Bool(false)) {
-        return all(LayerKind::None);
-    }
-    if STATE_ONLY.contains(&keys.family) {
-        return all(LayerKind::Constant {
-            bytes: state_bytes(keys),
-        });
-    }
-    if let Some(rank) = keys.small("attention.kv_lora_rank") {
-        let rope = keys
-            .small("rope.dimension_count")
-            .ok_or_else(|| keys.missing("rope.dimension_count"))?;
-        let width = rank.checked_add(rope).ok_or("attention.kv_lora_rank is not possible")?;
-        return all(LayerKind::Latent { width });
-    }
-    let heads = match keys.value("attention.head_count_kv") {
-        Some(_) => keys
-            .per_layer("attention.head_count_kv", layers)
-            .ok_or("attention.head_count_kv has too few entries")?,
-        None => keys
-            .per_layer("attention.head_count", layers)
-            .ok_or_else(|| keys.missing("attention.head_count"))?,
-    };
-    let (key_dim, value_dim) = widths(draft, keys)?;
-    draft.facts.head_dim = Some(key_dim);
-    let windows = windows(draft, keys, layers)?;
-    let has_state = keys
-        .header
-        .keys
-        .keys()
-        .any(|key| key.contains(".ssm.") || key.contains(".shortconv."));
-    let mut groups: Vec<LayerGroup> = Vec::new();
-    for (kv_heads, window) in heads.into_iter().zip(windows) {
-        let kind = match (kv_heads, window) {
-            (0, _) if has_state => LayerKind::Constant {
-                bytes: state_bytes(keys),
-            },
-            (0, _) => LayerKind::None,
-            (kv_heads, None) => LayerKind::Full {
-                kv_heads,
-                key_dim,
-                value_dim,
-            },
-            (kv_heads, Some(window)) => LayerKind::Sliding {
-                kv_heads,
-                key_dim,
-                value_dim,
-                window,
-            },
-        };
-        match groups.iter_mut().find(|group| group.kind == kind) {
-            Some(group) => group.layers += 1,
-            None => groups.push(LayerGroup { layers: 1, kind }),
-        }
-    }
-    Ok(groups)
-}
-
-fn widths(draft: &Draft, keys: &Keys<'_>) -> Result<(u32, u32), String> {
-    let shared = draft.facts.hidden_size.zip(draft.facts.attention_heads);
-    let by_hidden = shared
-        .filter(|(hidden, heads)| hidden.is_multiple_of(u64::from(*heads)))
-        .and_then(|(hidden, heads)| u32::try_from(hidden / u64::from(heads)).ok());
-    let key = keys
-        .small("attention.key_length")
-        .or(by_hidden)
-        .ok_or_else(|| keys.missing("attention.key_length"))?;
-    let value = keys.small("attention.value_length").or(by_hidden).unwrap_or(key);
-    Ok((key, value))
-}
-
-/// The window of each layer.
-fn windows(draft: &mut Draft, keys: &Keys<'_>, layers: u32) -> Result<Vec<Option<u64>>, String> {
-    let window = keys.number("attention.sliding_window").filter(|window| *window > 0);
-    let window = window.or_else(|| keys.number("attention.chunk_size").filter(|chunk| *chunk > 0));
-    let Some(window) = window else {
-        return Ok(vec![None; layers as usize]);
-    };
-    if draft.facts.context_length.is_some_and(|context| window >= context) {
-        draft.note(format!("a sliding window of {window} has no effect in the context"));
-        return Ok(vec![None; layers as usize]);
-    }
-    let period = FULL_EVERY
-        .iter()
-        .find(|(family, _)| *family == keys.family)
-        .map(|(_, period)| *period);
-    match keys.value("attention.sliding_window_pattern") {
-        Some(GgufValue::Array(list)) if list.len() >= layers as usize => Ok(list
-            .iter()
-            .take(layers as usize)
-            .map(|item| (item == &GgufValue::Bool(true) || item.number().is_some_and(|n| n > 0)).then_some(window))
-            .collect()),
-        Some(GgufValue::Array(_) | GgufValue::Skipped(_)) => {
-            Err("attention.sliding_window_pattern has too few entries".to_owned())
-        }
-        Some(value) => Ok(every(value.number().or(period), window, layers)),
-        None => Ok(every(period, window, layers)),
-    }
-}
-
-fn every(period: Option<u64>, window: u64, layers: u32) -> Vec<Option<u64>> {
-    let is_full = |index: u64| period.is_some_and(|period| period > 0 && (index + 1).is_multiple_of(period));
-    (0..u64::from(layers))
-        .map(|index| (!is_full(index)).then_some(window))
-        .collect()
-}
-
-/// llama.cpp keeps recurrent states in 32 bits.
-fn state_bytes(keys: &Keys<'_>) -> Option<u64> {
-    let inner = keys.number("ssm.inner_size")?;
-    let state = keys.number("ssm.state_size")?;
-    let kernel = keys.number("ssm.conv_kernel")?.checked_sub(1)?;
-    let groups = keys.number("ssm.group_count").unwrap_or(0);
-    let channels = inner.checked_add(groups.checked_mul(2)?.checked_mul(state)?)?;
-    kernel
-        .checked_mul(channels)?
-        .checked_add(inner.checked_mul(state)?)?
-        .checked_mul(4)
 }
 
 fn task(keys: &Keys<'_>) -> &'static str {

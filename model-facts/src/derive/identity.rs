@@ -146,12 +146,22 @@ fn is_set(value: &Value) -> bool {
 
 /// The data type of the unquantised tensors: as written, else the one with most bytes in the headers.
 pub(super) fn dtype(draft: &mut Draft, config: &Config, input: &ModelFiles) {
-    let written = ["dtype", "torch_dtype"]
-        .iter()
-        .find_map(|key| written_dtype(config, key));
-    draft.facts.dtype = written.clone().or_else(|| weights::dtype(&input.safetensors));
+    let seen = weights::dtype(&input.safetensors);
+    let (language, root) = (written_dtype(config.language()), written_dtype(config.root()));
+    draft.facts.dtype = match (language, root) {
+        // Loaders cast to what the root says, unless the tensors themselves are given.
+        (Some(language), Some(root)) if language != root => {
+            let taken = seen.unwrap_or_else(|| root.clone());
+            draft.note(format!(
+                "the root says {root}, {} says {language}: {taken} is taken",
+                config.nested().unwrap_or_default()
+            ));
+            Some(taken)
+        }
+        (language, root) => language.or(root).or(seen),
+    };
     if draft.facts.dtype.is_none() {
-        let missing = match config.first(&["dtype", "torch_dtype"]) {
+        let missing = match config.first(DTYPES) {
             Some((key, value)) => format!("{key} is {}, and no header was given", describe(value)),
             None => format!(
                 "dtype and torch_dtype are absent from {}, and no header was given",
@@ -162,11 +172,10 @@ pub(super) fn dtype(draft: &mut Draft, config: &Config, input: &ModelFiles) {
     }
 }
 
-fn written_dtype(config: &Config, key: &str) -> Option<String> {
-    [config.language(), config.root()]
-        .into_iter()
-        .find_map(|map| json::text(map, key))
-        .and_then(normalise_dtype)
+const DTYPES: &[&str] = &["dtype", "torch_dtype"];
+
+fn written_dtype(map: &Map<String, Value>) -> Option<String> {
+    DTYPES.iter().find_map(|key| normalise_dtype(json::text(map, key)?))
 }
 
 /// The short name of a data type.
@@ -188,7 +197,12 @@ pub(crate) fn normalise_dtype(name: &str) -> Option<String> {
 /// A diffusers pipeline: its class stands for the architecture.
 pub(super) fn pipeline(draft: &mut Draft, index: &Map<String, Value>) {
     draft.facts.family = Some("diffusers".to_owned());
-    if let Some(class) = json::text(index, "_class_name") {
+    // A pipeline with code of its own names the module before the class.
+    let class = match index.get("_class_name") {
+        Some(Value::Array(list)) => list.last().and_then(Value::as_str),
+        other => other.and_then(Value::as_str),
+    };
+    if let Some(class) = class {
         draft.facts.architectures = vec![class.to_owned()];
         draft.facts.task = super::task::of_pipeline(class).map(str::to_owned);
     }

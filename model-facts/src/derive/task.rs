@@ -30,6 +30,9 @@ const ENDINGS: &[(&str, &str)] = &[
     ("ForVision2Seq", "generate"),
     ("ChatModel", "generate"),
     ("OmniModel", "generate"),
+    ("ForTextToSpeech", "generate-audio"),
+    ("ForTextToWaveform", "generate-audio"),
+    ("ForAudioClassification", "classify"),
 ];
 
 /// Architectures whose names follow no rule.
@@ -39,6 +42,9 @@ const NAMED: &[(&str, &str)] = &[
     ("NVLM_D", "generate"),
     ("MiniCPMV", "generate"),
     ("MiniCPMO", "generate"),
+    ("UltravoxModel", "generate"),
+    ("VitsModel", "generate-audio"),
+    ("BarkModel", "generate-audio"),
     ("HF_ColBERT", "embed"),
     ("WhisperForConditionalGeneration", "transcribe"),
     ("Speech2TextForConditionalGeneration", "transcribe"),
@@ -79,7 +85,25 @@ fn of_architecture(name: &str, config: &Config) -> Option<&'static str> {
         .iter()
         .find(|(ending, _)| name.ends_with(ending))
         .map(|(_, task)| *task);
-    by_ending.or_else(|| name.ends_with("Model").then_some("embed"))
+    by_ending.or_else(|| bare_model(name, config))
+}
+
+/// The class without a head gives hidden states. What a class from the repository gives, its name does not say, unless it is an
+/// encoder or is also there for a causal language model.
+fn bare_model(name: &str, config: &Config) -> Option<&'static str> {
+    if !name.ends_with("Model") {
+        return None;
+    }
+    let own_code = json::inner(config.root(), "auto_map");
+    match own_code {
+        Some(map) if map.contains_key("AutoModelForCausalLM") => Some("generate"),
+        Some(map) if !map.is_empty() && !keeps_nothing(name, config) => None,
+        _ => Some("embed"),
+    }
+}
+
+fn keeps_nothing(name: &str, config: &Config) -> bool {
+    name.contains("Embed") || crate::layers::is_encoder(config, &[name.to_owned()])
 }
 
 /// How many classes a classifier tells apart.

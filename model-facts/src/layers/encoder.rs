@@ -1,5 +1,7 @@
 //! Encoders keep no KV cache; decoders beside an encoder keep two.
 
+use serde_json::Value;
+
 use crate::config::Config;
 use crate::draft::Draft;
 use crate::facts::LayerKind;
@@ -47,6 +49,7 @@ const ENCODERS: &[&str] = &[
     "snowflake-gte",
     "squeezebert",
     "vit",
+    "vits",
     "wav2vec2",
     "xlm",
     "xlm-roberta",
@@ -92,7 +95,7 @@ pub(crate) fn is_attention_free(config: &Config) -> bool {
 }
 
 /// True for a model that reads its input at once and keeps nothing.
-pub(super) fn is_encoder(config: &Config, architectures: &[String]) -> bool {
+pub(crate) fn is_encoder(config: &Config, architectures: &[String]) -> bool {
     if config.flag("is_decoder") == Some(true) || has_decoder_beside_encoder(config) {
         return false;
     }
@@ -103,14 +106,23 @@ pub(super) fn is_encoder(config: &Config, architectures: &[String]) -> bool {
             .any(|part| name.contains(&format!("{part}Model")) || name.contains(&format!("{part}For")))
             && !name.ends_with("CausalLM")
     });
-    named || config.is_family(ENCODERS)
+    named || loads_encoder_alone(config) || config.is_family(ENCODERS)
 }
 
-/// True for a decoder that attends to an encoder's output.
+/// True for a decoder that attends to an encoder's output. A class that loads the encoder alone keeps the settings of both.
 pub(super) fn has_decoder_beside_encoder(config: &Config) -> bool {
+    if loads_encoder_alone(config) {
+        return false;
+    }
     config
         .flag("is_encoder_decoder")
         .unwrap_or_else(|| config.is_family(ENCODER_DECODERS))
+}
+
+fn loads_encoder_alone(config: &Config) -> bool {
+    let names = config.value("architectures").and_then(Value::as_array);
+    let first = names.and_then(|names| names.first()).and_then(Value::as_str);
+    first.is_some_and(|name| name.ends_with("EncoderModel"))
 }
 
 /// The K and V of the encoder's output, which each decoder layer keeps for a whole sequence.

@@ -158,6 +158,13 @@ fn full_heads(config: &Config, plain: Heads) -> Heads {
     }
 }
 
+/// Sliding layers with another number of heads over the same width (Baichuan-M1).
+fn width_of_sliding_heads(config: &Config) -> Option<u32> {
+    let heads = config.small(&["num_swa_attention_heads"])?;
+    let hidden = config.small(sizes::HIDDEN)?;
+    hidden.is_multiple_of(heads).then(|| hidden / heads)
+}
+
 fn sliding_heads(config: &Config, plain: Heads) -> Heads {
     let other = config.object("attention_other_setting");
     let of_other = |key: &str| other.and_then(|map| json::small(map, key)).filter(|number| *number > 0);
@@ -165,10 +172,11 @@ fn sliding_heads(config: &Config, plain: Heads) -> Heads {
         .and_then(|map| map.get("attention_type"))
         .is_none_or(|kind| kind == &Value::from("sliding_attention"));
     let kv_heads = config
-        .small(&["swa_num_key_value_heads"])
+        .small(&["swa_num_key_value_heads", "num_swa_key_value_heads"])
         .or_else(|| of_other("num_attention_groups").filter(|_| is_sliding));
     let key_dim = config
         .small(&["swa_head_dim"])
+        .or_else(|| width_of_sliding_heads(config))
         .or_else(|| of_other("head_dim").filter(|_| is_sliding));
     let value_dim = config
         .small(&["swa_v_head_dim"])

@@ -17,6 +17,7 @@ const NAME_LISTS: &[&str] = &[
     "block_types",
     "_block_types",
 ];
+const MOST_LAYERS: usize = 10_000;
 const WINDOWS: &[&str] = &[
     "sliding_window",
     "sliding_window_size",
@@ -89,7 +90,34 @@ pub(super) fn by_names(config: &Config, count: usize) -> Option<Roles> {
             None => Err("hybrid_layer_pattern is there without a sliding_window".to_owned()),
         });
     }
-    None
+    attention_types(config)
+}
+
+/// GPT-Neo writes pairs of names and how often they are repeated.
+fn attention_types(config: &Config) -> Option<Roles> {
+    const KEY: &str = "attention_types";
+    let mut roles = Vec::new();
+    for item in config.list(KEY)? {
+        let pair = item.as_array().map(Vec::as_slice);
+        let Some([Value::Array(list), times]) = pair else {
+            return Some(Err(format!(
+                "{KEY} holds {}, not names with a number",
+                json::kind(item)
+            )));
+        };
+        let times = json::whole(times).and_then(|times| usize::try_from(times).ok());
+        let once = match names(config, KEY, list, list.len()) {
+            Ok((once, _)) => once,
+            Err(missing) => return Some(Err(missing)),
+        };
+        // No model has so many layers; a number of times without end must not be carried out.
+        let most = MOST_LAYERS / once.len().max(1);
+        let Some(times) = times.filter(|times| *times <= most) else {
+            return Some(Err(format!("{KEY} repeats its names without end")));
+        };
+        roles.extend(once.iter().copied().cycle().take(once.len() * times));
+    }
+    Some(Ok((roles, KEY)))
 }
 
 fn names(config: &Config, key: &'static str, list: &[Value], count: usize) -> Roles {
@@ -235,11 +263,46 @@ pub(super) fn by_periods(config: &Config, count: usize) -> Option<Roles> {
             "attn_layer_period",
         )));
     }
-    for key in ["full_attention_interval", "layer_group_size"] {
-        let Some(period) = config.small(&[key]) else { continue };
-        return Some(Ok((every(period, period - 1, Role::Full, Role::State), key)));
+    if let Some(period) = config.small(&["full_attention_interval"]) {
+        let roles = every(period, period - 1, Role::Full, Role::State);
+        return Some(Ok((roles, "full_attention_interval")));
     }
-    None
+    if let Some(period) = config.small(&["layer_group_size"]) {
+        let mut roles = every(period, period - 1, Role::Full, Role::State);
+        // Ring: what is left over after the last whole group is full.
+        let grouped = count - count % period as usize;
+        roles[grouped..].fill(Role::Full);
+        return Some(Ok((roles, "layer_group_size")));
+    }
+    stepped(config, count)
+}
+
+/// `PLaMo` 2: one attention in every so many layers, local unless it is listed.
+fn stepped(config: &Config, count: usize) -> Option<Roles> {
+    const KEY: &str = "mamba_step";
+    let step = config.small(&[KEY])? as usize;
+    if config.flag("mamba_enabled") == Some(false) {
+        return None;
+    }
+    let Some(window) = window(config) else {
+        return Some(Err(format!("{KEY} is there without a window")));
+    };
+    let full = config.list("full_attention_idx").unwrap_or_default();
+    let is_full = |index: usize| full.iter().any(|item| json::whole(item) == Some(index as u64));
+    let short = count <= step / 2;
+    let role = |index: usize| {
+        let attends = if short {
+            index + 1 == count
+        } else {
+            index % step == step / 2
+        };
+        match (attends, is_full(index)) {
+            (false, _) => Role::State,
+            (true, true) => Role::Full,
+            (true, false) => Role::Sliding(window),
+        }
+    };
+    Some(Ok(((0..count).map(role).collect(), KEY)))
 }
 
 /// Sliding layers by their period, by a list, or all of them; full layers without a window.
@@ -251,6 +314,12 @@ pub(super) fn by_window(config: &Config, count: usize) -> Vec<Role> {
         return vec![Role::Full; count];
     };
     let sliding = Role::Sliding(window);
+    if let Some(listed) = config.list("sliding_window_layers") {
+        let slides = |index: usize| listed.iter().any(|item| json::whole(item) == Some(index as u64));
+        return (0..count)
+            .map(|index| if slides(index) { sliding } else { Role::Full })
+            .collect();
+    }
     if let Some(list) = WINDOWS.iter().find_map(|key| config.list(key)) {
         let one = |item: &Value| json::whole(item).filter(|n| *n > 0).map_or(Role::Full, Role::Sliding);
         return list.iter().map(one).cycle().take(count).collect();

@@ -21,6 +21,7 @@ const HEADS: &[&str] = &[
     "num_heads",
     "num_query_heads",
     "num_attn_heads",
+    "attention_heads",
 ];
 const DECODER_HEADS: &[&str] = &["decoder_attention_heads"];
 const KV_HEADS: &[&str] = &[
@@ -43,6 +44,45 @@ const HEAD_DIM: &[&str] = &[
     "head_size",
 ];
 const FALCON: &[&str] = &["falcon", "RefinedWeb", "RefinedWebModel"];
+
+/// Families whose code has a width of its own for a head that the file does not state, so that hidden size by heads is wrong.
+const HEAD_DIM_IN_CODE: &[&str] = &[
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gemma3n_text",
+    "gemma4_text",
+    "glm",
+    "glm4",
+    "gpt_oss",
+    "helium",
+    "qwen3",
+    "qwen3_5_moe_text",
+    "qwen3_5_text",
+    "qwen3_next",
+    "qwen3_vl_moe_text",
+    "qwen3_vl_text",
+    "seed_oss",
+];
+/// Families whose code has a number of KV heads of its own where the file has no key for it; null still means as many as heads.
+const KV_HEADS_IN_CODE: &[&str] = &[
+    "gemma2",
+    "gemma3_text",
+    "gemma3n_text",
+    "glm",
+    "glm4",
+    "glm4_moe",
+    "gpt_oss",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "phimoe",
+    "qwen3_moe",
+    "qwen3_next",
+    "seed_oss",
+    "smollm3",
+    "starcoder2",
+];
 
 /// The largest number of layers that is believed.
 const MOST_LAYERS: u32 = 10_000;
@@ -132,7 +172,19 @@ pub(crate) fn kv_heads(config: &Config) -> Result<PerLayer, String> {
     if grouped && !old_falcon && config.first(KV_HEADS).is_some() {
         return per_layer(config, KV_HEADS);
     }
+    let written = KV_HEADS.iter().any(|key| config.mentions(key));
+    if !written && config.is_family(KV_HEADS_IN_CODE) {
+        return Err(in_code(KV_HEADS[0], config));
+    }
     head_count(config)
+}
+
+/// What is missing where only the code of a family knows a number.
+fn in_code(key: &str, config: &Config) -> String {
+    format!(
+        "{key} is absent from {}, and this family's own is in its code",
+        config.file()
+    )
 }
 
 /// MPT and DBRX keep it in an object of its own.
@@ -183,6 +235,9 @@ pub(crate) fn key_dim(config: &Config) -> Result<u32, String> {
         Lookup::Found(width, _) => return Ok(width),
         Lookup::Wrong(reason) => return Err(reason),
         Lookup::Absent => {}
+    }
+    if config.is_family(HEAD_DIM_IN_CODE) {
+        return Err(in_code(HEAD_DIM[0], config));
     }
     let heads = head_count(config)?
         .uniform()

@@ -27,8 +27,9 @@ pub(super) fn read(object: &Object) -> Quantization {
     let (weight_bits, other_weight_bits) = widths(schemes.iter().map(|scheme| scheme.weight_bits).collect());
     let labels: BTreeSet<&str> = schemes.iter().filter_map(scheme_label).collect();
     let all_named = schemes.iter().all(|scheme| scheme_label(scheme).is_some());
+    // Without a scheme for weights the format says nothing about them.
     let detail = format
-        .filter(|format| format != "mixed-precision")
+        .filter(|format| format != "mixed-precision" && groups(object).any(|group| group.contains_key("weights")))
         .or_else(|| formats(&schemes));
     Quantization {
         label: mixed_label(&labels).filter(|_| all_named).and_then(label),

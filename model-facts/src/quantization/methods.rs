@@ -76,7 +76,7 @@ fn fp8(object: &Object, root: &Object) -> Quantization {
     }
 }
 
-/// GPTQ and AWQ: integer weights in groups.
+/// GPTQ and AWQ: integer weights in groups. `GPTQModel` can give modules bits of their own, or leave them alone.
 fn integer(method: &str, object: &Object) -> Quantization {
     let bits = ["bits", "w_bit", "wbits"]
         .iter()
@@ -87,12 +87,24 @@ fn integer(method: &str, object: &Object) -> Quantization {
     let detail = ["checkpoint_format", "version", "format"]
         .iter()
         .find_map(|key| json::text(object, key));
+    let own = json::inner(object, "dynamic").into_iter().flatten();
+    let (left_alone, changed): (Vec<_>, Vec<_>) = own.partition(|(pattern, _)| pattern.starts_with("-:"));
+    let others = changed
+        .into_iter()
+        .filter_map(|(_, own)| json::small(own.as_object()?, "bits"));
+    let (widest, narrower) = widths(others.filter(|other| Some(*other) != bits).collect());
     Quantization {
         label: bits.and_then(|bits| label(&format!("{method}-w{bits}a16"))),
         weight_bits: bits,
+        other_weight_bits: widest.into_iter().chain(narrower).collect(),
         activation_bits: Some(16),
         group_size: group.filter(|size| *size > 0),
         detail: detail.map(str::to_ascii_lowercase),
+        excluded: left_alone
+            .into_iter()
+            .map(|(pattern, _)| pattern.trim_start_matches("-:").to_owned())
+            .take(super::EXCLUDED_KEPT)
+            .collect(),
         ..Quantization::default()
     }
 }
@@ -143,7 +155,11 @@ fn auto_round(object: &Object) -> Quantization {
 /// AMD's Quark: a global configuration and exceptions by layer.
 fn quark(object: &Object) -> Quantization {
     let global = json::inner(object, "global_quant_config");
-    let part = |map: Option<&Object>, key: &str| map.and_then(|map| json::inner(map, key)).cloned();
+    // Weights in two steps are stored as the last one leaves them.
+    let part = |map: Option<&Object>, key: &str| match map?.get(key)? {
+        Value::Array(steps) => steps.last()?.as_object().cloned(),
+        other => other.as_object().cloned(),
+    };
     let weight = part(global, "weight");
     let input = part(global, "input_tensors");
     let dtype = |part: &Option<Object>| {

@@ -1,13 +1,16 @@
 //! Memory of a find, in the order of trust: partition profile, label, registration, memory resource, catalogue.
 
-use super::{Identity, View};
+use super::{
+    Identity, View,
+    divide::{MPS, TIME_SLICING},
+};
 use crate::{
     pool::{DeviceMemory, Offer},
     product::{Product, SuffixMeaning},
     recognise::{
         annotation::{Annotations, Registered},
         find::Find,
-        memory,
+        label, memory,
         offer::{self, Offered},
     },
 };
@@ -34,12 +37,13 @@ impl View<'_> {
                 profile: Some(profile), ..
             } => by_label.or_else(|| Some(memory::of_profile(product, profile))),
             Offer::Partition { profile: None, .. } => Some(smallest_slice(annotations)),
-            Offer::Share { by, .. } if by == "time-slicing" => Some(memory::unknown(
+            Offer::Share { by, .. } if by == TIME_SLICING => Some(memory::unknown(
                 "time slices share the memory of their card and nothing divides it",
             )),
+            Offer::Share { by, .. } if by == MPS => Some(self.part_of(by_label)),
             _ => by_label,
         };
-        let registered = by_registration_memory(find, annotations);
+        let registered = by_registration_memory(find, annotations, product);
         let observed = observed
             .filter(|memory| memory.bytes.is_some() || registered.is_none())
             .or(registered);
@@ -57,6 +61,25 @@ impl View<'_> {
             (None, Some(product)) => memory::by_catalogue(product),
             (None, None) => memory::unknown("the product is unknown and the node does not tell"),
         };
+    }
+
+    /// MPS gives each share an equal part of its device.
+    fn part_of(&self, device: Option<DeviceMemory>) -> DeviceMemory {
+        let replicas = label::division(self.vendor, self.node).replicas;
+        match (device, replicas) {
+            (
+                Some(DeviceMemory {
+                    bytes: Some(bytes),
+                    source,
+                    ..
+                }),
+                Some(replicas),
+            ) => memory::known(
+                bytes / replicas,
+                format!("{} / {replicas} shares", source.unwrap_or_default()),
+            ),
+            _ => memory::unknown("into how many shares a device is divided is not on the node"),
+        }
     }
 
     fn by_resource_memory(
@@ -89,22 +112,32 @@ fn smallest_slice(annotations: &Annotations) -> DeviceMemory {
         .unwrap_or_else(|| memory::unknown("the profile of a slice decides its memory"))
 }
 
-pub(super) fn by_registration_memory(find: &mut Find, annotations: &Annotations) -> Option<DeviceMemory> {
-    let own = annotations
+pub(super) fn by_registration_memory(
+    find: &mut Find,
+    annotations: &Annotations,
+    product: Option<&Product>,
+) -> Option<DeviceMemory> {
+    let own: Vec<&(String, Registered)> = annotations
         .registered
         .iter()
-        .filter(|(_, device)| device.healthy && device.memory_mib > 0);
-    let own: Vec<&(String, Registered)> = own
-        .filter(|(_, device)| find.raw.as_ref() != Some(&device.kind) || Some(&device.kind) == find.raw.as_ref())
+        .filter(|(_, device)| device.healthy && device.memory_mib > 0)
         .collect();
     let smallest = own.iter().map(|(_, device)| device.memory_mib).min()?;
     let largest = own.iter().map(|(_, device)| device.memory_mib).max()?;
+    let (key, first) = own.first()?;
+    let bytes = smallest
+        .checked_mul(1 << 20)
+        .filter(|bytes| memory::plausible(*bytes))?;
+    if !first.unit_is_certain && !memory::near(bytes, product) {
+        return Some(memory::unknown(format!(
+            "{key} says {smallest} for a card, in a unit that the plugin's configuration decides"
+        )));
+    }
     if smallest != largest && matches!(find.offer, Offer::Share { .. } | Offer::Nothing) {
         find.note(
             "memory-differs",
             format!("devices of the node have between {smallest} and {largest} MiB: the smallest counts"),
         );
     }
-    let key = own.first().map(|(key, _)| key.clone()).unwrap_or_default();
-    memory::plausible(smallest << 20).then(|| memory::known(smallest << 20, key))
+    Some(memory::known(bytes, key.clone()))
 }

@@ -1,6 +1,8 @@
 //! The ways in which the same cards are offered, put in order, and what a person should know about them.
 
-use super::View;
+use std::collections::BTreeSet;
+
+use super::{View, divide::MPS};
 use crate::{
     pool::{LabelRequirement, Offer},
     product::Product,
@@ -39,8 +41,19 @@ impl View<'_> {
             }
         }
         if several {
+            let drivers: BTreeSet<Option<&str>> = finds
+                .iter()
+                .filter(|find| find.devices > 0)
+                .map(|find| driver(&find.offer))
+                .collect();
+            // One driver keeps account of what it has cut; two of them, or a plugin, do not.
+            let danger = if drivers.len() > 1 || drivers.contains(&None) {
+                ", and pods that ask the other way can be given the same card"
+            } else {
+                ""
+            };
             let text = format!(
-                "the same cards are offered in several ways ({}): they are not added up, {} are used, and pods that ask the other way can be given the same card",
+                "the same cards are offered in several ways ({}): they are not added up, {} are used{danger}",
                 live.join(", "),
                 first.offer.describe()
             );
@@ -50,19 +63,23 @@ impl View<'_> {
         }
     }
 
-    /// Claims list each card once, so two kinds of claims are two kinds of cards; and some plugins take the cards that they
-    /// cut out of the whole ones.
+    /// Some plugins take the cards that they cut out of the whole ones, or count boards under names of their own.
     fn is_other_card(&self, first: &Find, other: &Find) -> bool {
         let disjoint = |offer: &Offer| match offer {
-            Offer::Partition { resource, .. } => self
+            Offer::Whole { resource } | Offer::Partition { resource, .. } | Offer::Share { resource, .. } => self
                 .vendor
                 .resources
                 .iter()
-                .any(|rule| rule.disjoint && names::fits(&rule.name, resource)),
+                .find(|rule| names::fits(&rule.name, resource))
+                .is_some_and(|rule| rule.disjoint),
             _ => false,
         };
-        let claims = matches!((&first.offer, &other.offer), (Offer::Claim { .. }, Offer::Claim { .. }));
-        claims || disjoint(&first.offer) || disjoint(&other.offer)
+        match (&first.offer, &other.offer) {
+            (Offer::Claim { driver: one, .. }, Offer::Claim { driver: two, .. }) => {
+                is_other_claim(first, other, one == two)
+            }
+            _ => disjoint(&first.offer) || disjoint(&other.offer),
+        }
     }
 
     pub(super) fn finish(&self, finds: &mut [Find], labels: &[Named], annotations: &Annotations) {
@@ -100,11 +117,21 @@ impl View<'_> {
     }
 }
 
+/// One driver lists each card once, unless it lists the ways to cut it beside it, which draw on the same counters. Of two drivers
+/// that tell no ids, two products are two cards.
+fn is_other_claim(first: &Find, other: &Find, same_driver: bool) -> bool {
+    if first.cards.is_empty() || other.cards.is_empty() {
+        return same_driver || first.product != other.product;
+    }
+    first.cards.is_disjoint(&other.cards)
+}
+
 fn compare_with_catalogue(find: &mut Find, product: &Product, bytes: u64) {
     if !matches!(
         find.offer,
         Offer::Whole { .. } | Offer::Share { .. } | Offer::Claim { profile: None, .. }
-    ) {
+    ) || matches!(&find.offer, Offer::Share { by, .. } if by == MPS)
+    {
         return;
     }
     let near = product
@@ -120,6 +147,13 @@ fn compare_with_catalogue(find: &mut Find, product: &Product, bytes: u64) {
             product.id
         );
         find.note("memory-differs", text);
+    }
+}
+
+fn driver(offer: &Offer) -> Option<&str> {
+    match offer {
+        Offer::Claim { driver, .. } => Some(driver),
+        _ => None,
     }
 }
 

@@ -60,6 +60,7 @@ impl View<'_> {
             name: rule.name.clone(),
             count: 0,
             capacity: 0,
+            unreadable: None,
             middle: String::new(),
             headless: false,
         };
