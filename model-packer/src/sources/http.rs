@@ -131,7 +131,14 @@ impl HubClient {
             .bytes()
             .await
             .map_err(|error| connection(&host, error))?;
-        Ok(Document { status, headers, body })
+        let document = Document { status, headers, body };
+        match document.damage() {
+            Some(problem) if (200..300).contains(&status) => Err(SourceError::Part {
+                path: what.to_owned(),
+                problem,
+            }),
+            _ => Ok(document),
+        }
     }
 
     /// The body of a range of a file, when the answer is what was asked for.
@@ -246,6 +253,27 @@ pub(crate) struct Document {
 }
 
 impl Document {
+    /// What happened to the answer on its way: proxies cut, code and replace documents as they do files, and the next one may
+    /// come whole.
+    fn damage(&self) -> Option<String> {
+        if let Some(coding) = self
+            .header("content-encoding")
+            .filter(|coding| !coding.eq_ignore_ascii_case("identity"))
+        {
+            return Some(format!("it came {coding}-coded although that was not asked for"));
+        }
+        if self
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/html"))
+        {
+            return Some("a web page came instead of the answer: a proxy or a login page of this network".into());
+        }
+        let read = serde_json::from_slice::<serde::de::IgnoredAny>(&self.body);
+        read.err()
+            .filter(serde_json::Error::is_eof)
+            .map(|_| format!("the answer ends after {} bytes, in the middle", self.body.len()))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -299,7 +327,12 @@ pub(crate) fn connection(host: &str, error: reqwest::Error) -> SourceError {
 fn wait_of(response: &Response) -> Option<Duration> {
     let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let refused = matches!(response.status().as_u16(), 429 | 503);
-    asked_wait(text("ratelimit"), text("retry-after"), refused)
+    asked_wait(
+        text("ratelimit"),
+        text("retry-after"),
+        refused,
+        std::time::SystemTime::now(),
+    )
 }
 
 /// The error of a status that is no success, with what the body says.

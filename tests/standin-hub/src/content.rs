@@ -11,6 +11,8 @@ use serde::Deserialize;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
+use crate::fault::Fault;
+
 /// Name of the file that holds the settings of a repository; never served.
 pub(crate) const SETTINGS_FILE: &str = ".standin.json";
 
@@ -189,6 +191,13 @@ impl Content {
 }
 
 impl Repository {
+    /// For one answer the branch stands at another commit, and the one before is gone.
+    pub(crate) fn pretend(&mut self, fault: Option<&Fault>) {
+        if let Some(Fault::OtherCommit { commit }) = fault {
+            self.commit.clone_from(commit);
+        }
+    }
+
     /// Whether `revision` names the commit that is there.
     pub(crate) fn has_revision(&self, revision: &str) -> bool {
         ["main", "master", self.commit.as_str()].contains(&revision)

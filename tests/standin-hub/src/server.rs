@@ -221,6 +221,7 @@ async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -
     {
         return answer;
     }
+    let fault = asked.fault.clone();
     let answered = match side {
         Side::ContentNetwork if asked.credential() => Ok(answer::text(
             400,
@@ -231,7 +232,10 @@ async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -
         Side::Hub if model_scope::is_for_us(&asked.segments) => model_scope::answer(&hub, asked).await,
         Side::Hub => hugging_face::answer(&hub, asked).await,
     };
-    answered.unwrap_or_else(|error| answer::text(500, &[], format!("the stand-in hub cannot read its folder: {error}")))
+    match answered {
+        Ok(answered) => answer::bend_document(answered, fault.as_ref()).await,
+        Err(error) => answer::text(500, &[], format!("the stand-in hub cannot read its folder: {error}")),
+    }
 }
 
 async fn take_apart(side: Side, hub: &Hub, request: Request) -> io::Result<Asked> {
