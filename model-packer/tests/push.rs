@@ -5,16 +5,19 @@ mod bed;
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use artifact::{Digest, FileKind, Layout, PackedModel};
 use bed::{Bed, MODEL};
 use fault_proxy::registry::RegistryConfig;
 use fault_proxy::{Fault as RegistryFault, FaultRule as RegistryRule};
 use model_packer::PackError;
+use model_packer::gather::gather;
 use model_packer::prepare::PackOptions;
 use model_packer::push::{PushSettings, push};
 use model_packer::report::{Arrival, Event, Report};
 use model_packer::selection::Wishes;
+use model_packer::sources::connect;
 use proptest::prelude::*;
 use standin_hub::{Fault, FaultRule, Side};
 
@@ -260,10 +263,18 @@ async fn give_up_at(moments: Vec<usize>) {
         mounts: false,
         ..RegistryConfig::default()
     };
-    let bed = Bed::of_size(shard, part, |_| {}, config).await;
-    let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
-    let total: u64 = prepared.layers.iter().map(|layer| layer.size).sum();
+    let bed = Bed::of_size(shard, part, |hub| hub.page_size = 1000, config).await;
+    let source = connect(&SOURCE.parse().unwrap(), &bed.settings(&[])).unwrap();
+    let prepare = async || {
+        let (wishes, options) = (Wishes::default(), PackOptions::default());
+        let gathered = gather(Arc::clone(&source), &wishes).await.unwrap();
+        model_packer::prepare::prepare(&gathered, &wishes, &options)
+            .await
+            .unwrap()
+    };
     for moment in moments {
+        let prepared = prepare().await;
+        let total: u64 = prepared.layers.iter().map(|layer| layer.size).sum();
         let name = format!("m{moment}:v1");
         let left = std::sync::atomic::AtomicI64::new(i64::try_from(total * moment as u64 / MOMENTS as u64).unwrap());
         let bomb = std::sync::Arc::new(Bomb {
@@ -281,8 +292,7 @@ async fn give_up_at(moments: Vec<usize>) {
             () = bomb.gone.notified() => {}
         }
         // A new process knows nothing but the journal.
-        let again = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
-        push(&again, &bed.push_settings(&name)).await.unwrap();
+        push(&prepare().await, &bed.push_settings(&name)).await.unwrap();
         let extra = bed.registry.received_bytes() - before - total;
         assert!(
             extra <= 2 * part + (12 << 10),

@@ -49,6 +49,7 @@ pub(crate) struct Bed {
     pub(crate) registry: FakeRegistry,
     pub(crate) told: Arc<Told>,
     pub(crate) part: u64,
+    client: std::sync::OnceLock<Client>,
 }
 
 /// Keeps what was told.
@@ -92,6 +93,7 @@ impl Bed {
             state: tempfile::tempdir().unwrap(),
             told: Arc::default(),
             part,
+            client: std::sync::OnceLock::new(),
             files,
         }
     }
@@ -126,7 +128,12 @@ impl Bed {
         settings
     }
 
+    /// One for all pushes: reading the machine's certificates is half of a small one.
     pub(crate) fn client(&self) -> Client {
+        self.client.get_or_init(|| self.new_client()).clone()
+    }
+
+    fn new_client(&self) -> Client {
         let host = self.registry.host();
         let profile = Profile {
             name: "test".into(),
