@@ -10,6 +10,7 @@ pub mod gather;
 pub mod hashing;
 pub mod header;
 pub mod journal;
+mod layers;
 pub mod licence;
 pub mod lock;
 pub mod packed;

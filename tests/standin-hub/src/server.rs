@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use axum::serve::ListenerExt as _;
 use http::{HeaderMap, header};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -102,6 +103,10 @@ impl StandinHub {
         });
         let serve = |listener: TcpListener, side: Side| {
             let router = Router::new().fallback(handle).with_state((side, Arc::clone(&hub)));
+            // Head and body of an answer are two writes, between which a client would wait for its own acknowledgement.
+            let listener = listener.tap_io(|stream| {
+                let _ = stream.set_nodelay(true);
+            });
             tokio::spawn(async move { axum::serve(listener, router).await })
         };
         let tasks = vec![
