@@ -12,6 +12,7 @@ use crate::lock::{SOURCE_LOCK_PATH, SourceLock};
 use crate::media_type::{Encoding, FileKind, LayerType, MODEL_CONFIG, MODEL_MANIFEST};
 use crate::oci::{Annotations, Descriptor, Manifest, to_json};
 use crate::path::{PathError, check_collisions};
+use crate::read::MANIFEST_LIMIT;
 use crate::tar::{TAR_PAYLOAD_OFFSET, tar_bytes, tar_size};
 use crate::twin::{Twin, build_twin};
 use crate::{Digest, FilePath, annotation};
@@ -136,6 +137,9 @@ pub enum BuildError {
     /// A kind that is never written.
     #[error("the kind of `{0}` is unknown")]
     KindUnknown(FilePath),
+    /// Registries refuse larger manifests.
+    #[error("the manifest would have {0} bytes, registries take at most {MANIFEST_LIMIT}")]
+    ManifestTooLarge(usize),
     /// More layers than a runtime stacks.
     #[error("the mountable layout would have {0} layers, runtimes mount at most {MOUNTABLE_LAYER_LIMIT}")]
     TooManyLayers(usize),
@@ -148,6 +152,7 @@ impl BuildError {
             Self::Path(_) => Some("rename one of the files, or leave one out with an exclude pattern"),
             Self::Empty => Some("check the include and exclude patterns"),
             Self::WeightsMissing => Some("check the include patterns, or pack facts only"),
+            Self::ManifestTooLarge(_) => Some("leave files out with exclude patterns"),
             Self::TooManyLayers(_) => {
                 Some("let files share layers, use the raw layout, or leave files out with exclude patterns")
             }
@@ -197,6 +202,9 @@ pub fn build_manifest(package: &ModelPackage) -> Result<Built, BuildError> {
     manifest.layers = layers.iter().map(model_descriptor).collect::<Result<_, _>>()?;
     manifest.annotations = annotations_of(package, twin.as_ref());
     let manifest_bytes = to_json(&manifest);
+    if manifest_bytes.len() > MANIFEST_LIMIT {
+        return Err(BuildError::ManifestTooLarge(manifest_bytes.len()));
+    }
     Ok(Built {
         manifest_digest: Digest::of(&manifest_bytes),
         manifest_bytes,

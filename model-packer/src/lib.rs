@@ -9,6 +9,7 @@ pub mod error;
 pub mod gather;
 pub mod hashing;
 pub mod header;
+mod hold;
 pub mod journal;
 mod layers;
 pub mod licence;

@@ -95,6 +95,15 @@ pub async fn prepare_telling(
     options: &PackOptions,
     known: &(dyn Fn(&Layer) + Send + Sync),
 ) -> Result<Prepared, PackError> {
+    if !options.facts_only
+        && !gathered
+            .selection
+            .taken
+            .iter()
+            .any(|taken| taken.kind == FileKind::Weight)
+    {
+        return Err(gathered.selection.no_weights().into());
+    }
     let unverified = unverified(gathered)?;
     if options.require_hash && !unverified.is_empty() {
         return Err(PackError::Unverified(unverified));

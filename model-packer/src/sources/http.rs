@@ -430,3 +430,51 @@ pub(crate) fn escape(text: &str, keep_slashes: bool) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(endpoint: &str) -> HubClient {
+        let settings = HubSettings::from_environment(&|_| None).unwrap();
+        HubClient::new(endpoint.parse().unwrap(), &["huggingface.co"], None, None, &settings).unwrap()
+    }
+
+    fn hop(client: &HubClient, from: &str, location: &str) -> Result<Option<String>, String> {
+        let answer = http::Response::builder()
+            .status(302)
+            .header("location", location)
+            .body("")
+            .unwrap();
+        let next = client.next_hop("x", &from.parse().unwrap(), &answer.into());
+        next.map(|next| next.map(String::from))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_redirect_never_leads_from_https_to_http() {
+        let hub = client("https://huggingface.co");
+        let from = "https://huggingface.co/a/b";
+        assert_eq!(
+            hop(&hub, from, "https://cdn.example/x?s=1"),
+            Ok(Some("https://cdn.example/x?s=1".into()))
+        );
+        assert_eq!(hop(&hub, from, "/c"), Ok(Some("https://huggingface.co/c".into())));
+        // The hub's own name is followed at the endpoint, with its scheme.
+        assert_eq!(
+            hop(&hub, from, "http://huggingface.co/c"),
+            Ok(Some("https://huggingface.co/c".into()))
+        );
+        for location in [
+            "http://cdn.example/x",
+            "file:///etc/passwd",
+            "ftp://cdn.example/x",
+            "https://",
+        ] {
+            assert!(hop(&hub, from, location).is_err(), "{location}");
+        }
+        let mirror = client("https://mirror.example/hf");
+        let next = hop(&mirror, "https://mirror.example/hf/a", "https://huggingface.co/b?c=d");
+        assert_eq!(next, Ok(Some("https://mirror.example/hf/b?c=d".into())));
+    }
+}

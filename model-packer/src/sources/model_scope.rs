@@ -260,6 +260,9 @@ impl ModelScope {
                 Digest::from_hex(hex).map_err(|error| self.bad_answer(format!("the hash of {path:?}: {error}")))?,
             ),
         };
+        if let Some(size) = size.filter(|size| *size > 0 && sha256 == EMPTY) {
+            return Err(self.bad_answer(format!("{path:?} has {size} bytes and the hash of nothing")));
+        }
         let size = match size {
             // Zero means "not known" as well; only the hash of nothing proves it.
             Some(0) | None if sha256 != EMPTY => self.probe_size(&path).await?,

@@ -244,7 +244,8 @@ fn is_sidecar(file: &Path) -> bool {
 fn read_sidecar(file: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(sidecar_of(file)) {
         Ok(text) => Ok(text.split_whitespace().next().map(str::to_owned)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // The longest names leave no room for a sidecar's.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
         Err(error) => Err(error),
     }
 }

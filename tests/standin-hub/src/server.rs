@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -48,6 +49,8 @@ pub struct HubConfig {
     pub token: Option<String>,
     /// The host that links to the next page name.
     pub page_host: String,
+    /// Time before each answer, so that requests meet.
+    pub latency: Duration,
     /// What goes wrong.
     pub script: FaultScript,
 }
@@ -63,6 +66,7 @@ impl HubConfig {
             capital_hashes: false,
             token: None,
             page_host: "https://huggingface.co".into(),
+            latency: Duration::ZERO,
             script: FaultScript::default(),
         }
     }
@@ -136,6 +140,11 @@ impl StandinHub {
         self.hub.recorder.requests()
     }
 
+    /// The most requests that waited for an answer at the same time, on both ports together.
+    pub fn busiest(&self) -> usize {
+        self.hub.recorder.busiest()
+    }
+
     /// Bytes of file bodies sent so far.
     pub fn body_bytes(&self) -> u64 {
         self.hub.recorder.body_bytes()
@@ -204,6 +213,8 @@ impl Asked {
 }
 
 async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -> Response {
+    let _present = hub.recorder.enter();
+    tokio::time::sleep(hub.config.latency).await;
     let asked = match take_apart(side, &hub, request).await {
         Ok(asked) => asked,
         Err(error) => return answer::text(400, &[], error.to_string()),
