@@ -37,5 +37,5 @@ pub const PAYLOAD_OFFSET: &str = "dev.plimsoll.payload.offset";
 pub const PAYLOAD_SIZE: &str = "dev.plimsoll.payload.size";
 /// sha256 of the file inside its tar layer: the hash that the hub publishes.
 pub const PAYLOAD_DIGEST: &str = "dev.plimsoll.payload.digest";
-/// The files of a layer that holds several small ones, as JSON: what the three keys above say of one file, for each of them.
+/// The files of a layer that holds several, as JSON: what the three keys above say of one file, for each of them.
 pub const BUNDLE: &str = "dev.plimsoll.bundle";

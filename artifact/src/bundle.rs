@@ -1,24 +1,29 @@
-//! Several small files in one tar layer, so that a model of many files stays within the layers that a runtime mounts.
+//! Several files in one tar layer, so that a model of many files stays within the layers that a runtime mounts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::media_type::{FileKind, LayerType};
 use crate::oci::{Annotations, to_json};
 use crate::package::{Layer, PackageFile, name_annotations};
-use crate::tar::{TAR_PAYLOAD_OFFSET, append_end, append_entry, tar_size};
+use crate::tar::{ARCHIVE_END, tar_header_at, tar_padding};
 use crate::{Digest, Encoding, FilePath, annotation};
 
-/// The name of the layer, for readers that do not look into it.
+/// The name of the layer of small files, for readers that do not look into it.
 pub const BUNDLE_PATH: &str = "small-files.tar";
-/// The two empty blocks that end an archive, once in a bundle and once in each layer of one file.
-const ARCHIVE_END: u64 = 1024;
 
-/// Small files that share a layer.
+/// The name of the shared layer with this number.
+pub fn shared_layer_path(number: usize) -> FilePath {
+    FilePath::of_constant(format!("shared-{number:05}.tar"))
+}
+
+/// Files that share a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// Their paths, in order, each of them a file of the package.
+    /// Name of the layer.
+    pub name: FilePath,
+    /// The files' paths, in any order, each of them a file of the package.
     pub paths: Vec<FilePath>,
-    /// sha256 of the layer that [`bundle_bytes`] makes of them.
+    /// sha256 of the layer that [`bundle_entries`] describes.
     pub digest: Digest,
 }
 
@@ -32,54 +37,106 @@ pub(crate) struct BundledFile {
     pub(crate) digest: Digest,
 }
 
-/// The layer: an entry for each file as in a layer of its own, in the order of paths, and one end.
+/// A file of a shared layer, with what the tar puts around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleEntry {
+    /// The file.
+    pub path: FilePath,
+    /// Its size.
+    pub size: u64,
+    /// The bytes before it, which begin where the entry before ends.
+    pub head: Vec<u8>,
+    /// Its first byte in the layer, a multiple of 4096.
+    pub offset: u64,
+    /// Zero bytes after it; those of the last one end the archive.
+    pub tail: u64,
+}
+
+impl BundleEntry {
+    fn end(&self) -> u64 {
+        self.offset + self.size + self.tail
+    }
+}
+
+/// The layer of these files, entry after entry in the order of paths.
+pub fn bundle_entries<'a>(files: impl IntoIterator<Item = (&'a FilePath, u64)>) -> Vec<BundleEntry> {
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort();
+    let mut entries: Vec<BundleEntry> = Vec::with_capacity(files.len());
+    for (path, size) in files {
+        let start = entries.last().map_or(0, BundleEntry::end);
+        let head = tar_header_at(path, size, start);
+        entries.push(BundleEntry {
+            path: path.clone(),
+            size,
+            offset: start + head.len() as u64,
+            head,
+            tail: tar_padding(size),
+        });
+    }
+    if let Some(last) = entries.last_mut() {
+        last.tail += ARCHIVE_END;
+    }
+    entries
+}
+
+/// The whole layer, for files that are in memory.
 pub fn bundle_bytes<'a>(files: impl IntoIterator<Item = (&'a FilePath, &'a [u8])>) -> Vec<u8> {
     let mut files: Vec<_> = files.into_iter().collect();
     files.sort();
+    let entries = bundle_entries(files.iter().map(|(path, content)| (*path, content.len() as u64)));
     let mut bytes = Vec::new();
-    for (path, content) in files {
-        append_entry(&mut bytes, path, content);
+    for (entry, (_, content)) in entries.iter().zip(files) {
+        bytes.extend_from_slice(&entry.head);
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len() + usize::try_from(entry.tail).unwrap_or(0), 0);
     }
-    append_end(&mut bytes);
     bytes
 }
 
-/// The layer of the manifest; `None` when a path is not of the package.
+/// The layer of the manifest; `None` when there is nothing in it, or a path is not of the package.
 pub(crate) fn bundle_layer(bundle: &Bundle, files: &[PackageFile]) -> Option<Layer> {
-    let mut paths: Vec<&FilePath> = bundle.paths.iter().collect();
-    paths.sort();
-    let (mut start, mut inside) = (0, Vec::new());
-    for path in paths {
-        let file = files.iter().find(|file| file.path == *path)?;
-        inside.push(BundledFile {
-            path: path.clone(),
+    let Bundle { name, paths, digest } = bundle;
+    let found = |path: &FilePath| files.iter().find(|file| file.path == *path);
+    let inside: Vec<&PackageFile> = paths.iter().map(found).collect::<Option<_>>()?;
+    let entries = bundle_entries(inside.iter().map(|file| (&file.path, file.size)));
+    let size = entries.last()?.end();
+    let told = entries.into_iter().filter_map(|entry| {
+        let file = found(&entry.path)?;
+        Some(BundledFile {
+            path: entry.path,
             kind: file.kind,
-            offset: start + TAR_PAYLOAD_OFFSET,
-            size: file.size,
+            offset: entry.offset,
+            size: entry.size,
             digest: file.digest.clone(),
-        });
-        start += tar_size(file.size) - ARCHIVE_END;
-    }
-    let path = FilePath::of_constant(BUNDLE_PATH);
-    let mut annotations: Annotations = name_annotations(&path);
-    let list = String::from_utf8_lossy(&to_json(&inside)).into_owned();
+        })
+    });
+    let list = String::from_utf8_lossy(&to_json(&told.collect::<Vec<_>>())).into_owned();
+    let mut annotations: Annotations = name_annotations(name);
     annotations.insert(annotation::BUNDLE.to_owned(), list);
-    let LayerType { kind, encoding } = BUNDLE_TYPE;
+    let LayerType { kind, encoding } = type_of(&inside);
     Some(Layer {
-        path,
+        path: name.clone(),
         kind,
         encoding,
-        digest: bundle.digest.clone(),
-        size: start + ARCHIVE_END,
+        digest: digest.clone(),
+        size,
         annotations,
     })
 }
 
-/// Most small files are what a server reads besides tensors.
-const BUNDLE_TYPE: LayerType = LayerType {
-    kind: FileKind::WeightConfig,
-    encoding: Encoding::Tar,
-};
+/// A layer with tensors is one of tensors; of the rest most is what a server reads besides.
+fn type_of(inside: &[&PackageFile]) -> LayerType {
+    let weights = inside.iter().any(|file| file.kind == FileKind::Weight);
+    LayerType {
+        kind: if weights {
+            FileKind::Weight
+        } else {
+            FileKind::WeightConfig
+        },
+        encoding: Encoding::Tar,
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -92,7 +149,7 @@ mod tests {
     proptest! {
         #[test]
         fn another_reader_of_tars_finds_every_file_where_the_annotation_says(
-            contents in prop::collection::btree_map("[a-z]{1,20}(/[a-z]{1,20}){0,2}z", any::<Vec<u8>>(), 1..6),
+            contents in prop::collection::btree_map("[a-z]{1,20}(/[a-z]{1,20}){0,2}z", prop::collection::vec(any::<u8>(), 0..6000), 1..6),
         ) {
             let files: Vec<(FilePath, Vec<u8>)> = contents.into_iter().map(|(path, content)| (path.parse().unwrap(), content)).collect();
             let bytes = bundle_bytes(files.iter().map(|(path, content)| (path, content.as_slice())));
@@ -104,7 +161,8 @@ mod tests {
                 tar_digest: None,
             }).collect();
             let paths = files.iter().map(|(path, _)| path.clone()).rev().collect();
-            let layer = bundle_layer(&Bundle { paths, digest: Digest::of(&bytes) }, &package).unwrap();
+            let bundle = Bundle { name: shared_layer_path(1), paths, digest: Digest::of(&bytes) };
+            let layer = bundle_layer(&bundle, &package).unwrap();
             prop_assert_eq!(layer.size, bytes.len() as u64);
             let told: Vec<BundledFile> = serde_json::from_str(&layer.annotations[annotation::BUNDLE]).unwrap();
             let mut archive = tar::Archive::new(bytes.as_slice());
@@ -119,6 +177,7 @@ mod tests {
                 let content = bytes[start..start + usize::try_from(file.size).unwrap()].to_vec();
                 (file.path.to_string(), file.offset, content)
             }).collect();
+            prop_assert!(found.iter().all(|(_, offset, _)| offset.is_multiple_of(4096)));
             prop_assert_eq!(found, told);
         }
     }

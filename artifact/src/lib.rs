@@ -19,7 +19,7 @@ mod tar;
 mod twin;
 mod validate;
 
-pub use bundle::{BUNDLE_PATH, Bundle, bundle_bytes};
+pub use bundle::{BUNDLE_PATH, Bundle, BundleEntry, bundle_bytes, bundle_entries, shared_layer_path};
 pub use config::{About, ModelConfig, ModelFs, Technical};
 pub use digest::{Digest, DigestError};
 pub use lock::{LockError, LockedFile, SOURCE_LOCK_PATH, SourceLock};

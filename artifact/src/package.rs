@@ -1,6 +1,8 @@
 //! From a list of files to the manifest that names them. No time, no machine, no order of arrival goes into it:
 //! the same package gives the same digest everywhere.
 
+use std::collections::BTreeSet;
+
 use model_facts::ModelFacts;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,7 @@ use crate::lock::{SOURCE_LOCK_PATH, SourceLock};
 use crate::media_type::{Encoding, FileKind, LayerType, MODEL_CONFIG, MODEL_MANIFEST};
 use crate::oci::{Annotations, Descriptor, Manifest, to_json};
 use crate::path::{PathError, check_collisions};
+use crate::read::MANIFEST_LIMIT;
 use crate::tar::{TAR_PAYLOAD_OFFSET, tar_bytes, tar_size};
 use crate::twin::{Twin, build_twin};
 use crate::{Digest, FilePath, annotation};
@@ -39,7 +42,7 @@ pub struct PackageFile {
     pub digest: Digest,
     /// Size of the file.
     pub size: u64,
-    /// sha256 of the tar layer around it; needed in [`Layout::Tar`], for files outside of the bundle.
+    /// sha256 of the tar layer around it; needed in [`Layout::Tar`], for files that share no layer.
     pub tar_digest: Option<Digest>,
 }
 
@@ -50,8 +53,8 @@ pub struct ModelPackage {
     pub layout: Layout,
     /// The files, in any order.
     pub files: Vec<PackageFile>,
-    /// Small files that share a layer, in [`Layout::Tar`].
-    pub bundle: Option<Bundle>,
+    /// Files that share layers, in [`Layout::Tar`].
+    pub bundles: Vec<Bundle>,
     /// What the bytes say about the model.
     pub facts: Option<ModelFacts>,
     /// Where the files come from; becomes the file `source.lock` and annotations.
@@ -128,12 +131,15 @@ pub enum BuildError {
     /// The tar layout needs the digest of each layer.
     #[error("the digest of the tar layer of `{0}` is missing")]
     TarDigestMissing(FilePath),
-    /// A bundle of files that are not there, in a layout without bundles.
-    #[error("the bundle of small files does not fit the package")]
-    Bundle,
+    /// A bundle of files that are not there, or in a layout without bundles.
+    #[error("the shared layer `{0}` does not fit the package")]
+    Bundle(FilePath),
     /// A kind that is never written.
     #[error("the kind of `{0}` is unknown")]
     KindUnknown(FilePath),
+    /// Registries refuse larger manifests.
+    #[error("the manifest would have {0} bytes, registries take at most {MANIFEST_LIMIT}")]
+    ManifestTooLarge(usize),
     /// More layers than a runtime stacks.
     #[error("the mountable layout would have {0} layers, runtimes mount at most {MOUNTABLE_LAYER_LIMIT}")]
     TooManyLayers(usize),
@@ -146,8 +152,11 @@ impl BuildError {
             Self::Path(_) => Some("rename one of the files, or leave one out with an exclude pattern"),
             Self::Empty => Some("check the include and exclude patterns"),
             Self::WeightsMissing => Some("check the include patterns, or pack facts only"),
-            Self::TooManyLayers(_) => Some("use the raw layout, or leave files out with exclude patterns"),
-            Self::WeightsPresent(_) | Self::TarDigestMissing(_) | Self::Bundle | Self::KindUnknown(_) => None,
+            Self::ManifestTooLarge(_) => Some("leave files out with exclude patterns"),
+            Self::TooManyLayers(_) => {
+                Some("let files share layers, use the raw layout, or leave files out with exclude patterns")
+            }
+            Self::WeightsPresent(_) | Self::TarDigestMissing(_) | Self::Bundle(_) | Self::KindUnknown(_) => None,
         }
     }
 }
@@ -179,7 +188,7 @@ pub fn build_manifest(package: &ModelPackage) -> Result<Built, BuildError> {
     let mut layers = layers_of(package)?;
     layers.extend(lock.as_ref().map(|(layer, _)| layer_copy(layer)));
     layers.sort_by(|left, right| left.path.cmp(&right.path));
-    let bundled = package.bundle.iter().flat_map(|bundle| &bundle.paths);
+    let bundled = package.bundles.iter().flat_map(|bundle| &bundle.paths);
     check_collisions(layers.iter().map(|layer| &layer.path).chain(bundled))?;
 
     let twin = match package.layout {
@@ -193,6 +202,9 @@ pub fn build_manifest(package: &ModelPackage) -> Result<Built, BuildError> {
     manifest.layers = layers.iter().map(model_descriptor).collect::<Result<_, _>>()?;
     manifest.annotations = annotations_of(package, twin.as_ref());
     let manifest_bytes = to_json(&manifest);
+    if manifest_bytes.len() > MANIFEST_LIMIT {
+        return Err(BuildError::ManifestTooLarge(manifest_bytes.len()));
+    }
     Ok(Built {
         manifest_digest: Digest::of(&manifest_bytes),
         manifest_bytes,
@@ -215,19 +227,16 @@ fn check(package: &ModelPackage) -> Result<(), BuildError> {
     }
 }
 
-/// A layer for each file, and one for the bundle.
+/// A layer for each file that shares none, and one for each bundle.
 fn layers_of(package: &ModelPackage) -> Result<Vec<Layer>, BuildError> {
-    let bundled = |file: &&PackageFile| {
-        let bundle = package.bundle.as_ref();
-        bundle.is_some_and(|bundle| bundle.paths.contains(&file.path))
-    };
-    let alone = package.files.iter().filter(|file| !bundled(file));
+    let bundled: BTreeSet<&FilePath> = package.bundles.iter().flat_map(|bundle| &bundle.paths).collect();
+    let alone = package.files.iter().filter(|file| !bundled.contains(&file.path));
     let mut layers = alone
         .map(|file| layer_of(file, package.layout))
         .collect::<Result<Vec<_>, _>>()?;
-    if let Some(bundle) = &package.bundle {
+    for bundle in &package.bundles {
         let layer = bundle_layer(bundle, &package.files).filter(|_| package.layout == Layout::Tar);
-        layers.push(layer.ok_or(BuildError::Bundle)?);
+        layers.push(layer.ok_or_else(|| BuildError::Bundle(bundle.name.clone()))?);
     }
     Ok(layers)
 }

@@ -83,8 +83,8 @@ impl FilePath {
     }
 
     /// A name that this crate itself spells, known to be good by the tests.
-    pub(crate) fn of_constant(name: &'static str) -> Self {
-        Self(name.to_owned())
+    pub(crate) fn of_constant(name: impl Into<String>) -> Self {
+        Self(name.into())
     }
 
     /// What a file system that ignores case and normalises accents would call it.

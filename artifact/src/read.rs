@@ -62,8 +62,8 @@ pub struct PackedFile {
     pub encoding: Encoding,
     /// Where the file lies in a tar layer, when the packer wrote it.
     pub payload: Option<Payload>,
-    /// Whether other files lie in the same layer.
-    pub bundled: bool,
+    /// Name of the layer, where other files lie in it too.
+    pub shared: Option<FilePath>,
 }
 
 /// Where a file lies inside its layer.
@@ -219,12 +219,19 @@ impl PackedModel {
         self.blobs().into_values().fold(0, u64::saturating_add)
     }
 
-    /// Digest of the layer that several small files share, with their paths.
-    pub fn bundle(&self) -> Option<Bundle> {
-        let bundled: Vec<&PackedFile> = self.files.iter().filter(|file| file.bundled).collect();
-        let digest = bundled.first()?.digest.clone();
-        let paths = bundled.iter().map(|file| file.path.clone()).collect();
-        Some(Bundle { paths, digest })
+    /// The layers that several files share.
+    pub fn bundles(&self) -> Vec<Bundle> {
+        let mut bundles: BTreeMap<&FilePath, Bundle> = BTreeMap::new();
+        for file in &self.files {
+            let Some(name) = &file.shared else { continue };
+            let bundle = bundles.entry(name).or_insert_with(|| Bundle {
+                name: name.clone(),
+                paths: Vec::new(),
+                digest: file.digest.clone(),
+            });
+            bundle.paths.push(file.path.clone());
+        }
+        bundles.into_values().collect()
     }
 
     /// The file at this path.
@@ -292,11 +299,15 @@ fn name_of(layer: &Descriptor) -> Option<&String> {
         .find_map(|key| layer.annotations.get(*key))
 }
 
-fn file_of(layer: &Descriptor) -> Result<PackedFile, ReadError> {
-    let name = name_of(layer).ok_or_else(|| ReadError::NameMissing {
+fn layer_name(layer: &Descriptor) -> Result<&String, ReadError> {
+    name_of(layer).ok_or_else(|| ReadError::NameMissing {
         digest: layer.digest.clone(),
         media_type: layer.media_type.clone(),
-    })?;
+    })
+}
+
+fn file_of(layer: &Descriptor) -> Result<PackedFile, ReadError> {
+    let name = layer_name(layer)?;
     let LayerType { kind, encoding } = LayerType::parse(&layer.media_type);
     Ok(PackedFile {
         path: name.parse()?,
@@ -306,7 +317,7 @@ fn file_of(layer: &Descriptor) -> Result<PackedFile, ReadError> {
         kind,
         encoding,
         payload: payload_of(layer)?,
-        bundled: false,
+        shared: None,
     })
 }
 
@@ -316,6 +327,7 @@ fn bundled_files(layer: &Descriptor, list: &str) -> Result<Vec<PackedFile>, Read
         key: annotation::BUNDLE.to_owned(),
         problem,
     };
+    let name: FilePath = layer_name(layer)?.parse()?;
     let listed: Vec<BundledFile> = serde_json::from_str(list).map_err(|error| bad(error.to_string()))?;
     let file = |inside: BundledFile| {
         let BundledFile {
@@ -339,7 +351,7 @@ fn bundled_files(layer: &Descriptor, list: &str) -> Result<Vec<PackedFile>, Read
             kind,
             encoding: LayerType::parse(&layer.media_type).encoding,
             payload: Some(payload),
-            bundled: true,
+            shared: Some(name.clone()),
         })
     };
     listed.into_iter().map(file).collect()

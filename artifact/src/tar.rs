@@ -1,5 +1,6 @@
-//! A tar with exactly one file, whose content starts at byte 4096 of the layer. A range of the layer is then a range of the
-//! file, block-aligned, and the hub's sha256 of the file stays provable inside a layer that a container runtime can mount.
+//! Tars whose files start at multiples of 4096 bytes: a layer of one file at byte 4096, a shared layer wherever the next multiple is.
+//! A range of the layer is then a range of the file, aligned to pages, and the hub's sha256 of the file stays provable inside a
+//! layer that a container runtime can mount.
 
 use crate::FilePath;
 
@@ -11,15 +12,25 @@ const HEADER: usize = 4096;
 const BLOCK: usize = 512;
 /// Between the header of the pax records and the header of the file.
 const PAX_SPACE: usize = HEADER - 2 * BLOCK;
+/// The two empty blocks that end an archive.
+pub(crate) const ARCHIVE_END: u64 = 2 * BLOCK as u64;
 /// Largest size that eleven octal digits hold.
 const OCTAL_LIMIT: u64 = 0o777_7777_7777;
 
 /// The 4096 bytes before the content: pax records padded with a comment, then the file's own header.
 /// Mode 0644, owner 0:0, time 0: nothing of the machine that packs.
 pub fn tar_header(path: &FilePath, size: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER);
-    bytes.extend(ustar_header("PaxHeaders.0/file", PAX_SPACE as u64, b'x'));
-    bytes.extend(pax_records(path, size));
+    tar_header_at(path, size, 0)
+}
+
+/// The same for a header that starts at this offset of a layer, a multiple of 512: as much longer as brings the content to a
+/// multiple of 4096.
+pub(crate) fn tar_header_at(path: &FilePath, size: u64, start: u64) -> Vec<u8> {
+    let longer = start.next_multiple_of(TAR_PAYLOAD_OFFSET) - start;
+    let pax_space = PAX_SPACE + usize::try_from(longer).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(2 * HEADER);
+    bytes.extend(ustar_header("PaxHeaders.0/file", pax_space as u64, b'x'));
+    bytes.extend(pax_records(path, size, pax_space));
     // A reader that takes the pax size must not meet another one here, so a size that does not fit is zero.
     let short_size = if size <= OCTAL_LIMIT { size } else { 0 };
     bytes.extend(ustar_header(path.as_str(), short_size, b'0'));
@@ -28,7 +39,12 @@ pub fn tar_header(path: &FilePath, size: u64) -> Vec<u8> {
 
 /// Zero bytes after the content: to the end of its block, and two empty blocks that end the archive.
 pub fn tar_trailer_length(size: u64) -> u64 {
-    size.next_multiple_of(BLOCK as u64) - size + 2 * BLOCK as u64
+    tar_padding(size) + ARCHIVE_END
+}
+
+/// Zero bytes to the end of the content's block.
+pub(crate) fn tar_padding(size: u64) -> u64 {
+    size.next_multiple_of(BLOCK as u64) - size
 }
 
 /// Size of the whole layer for a file of this size.
@@ -38,28 +54,16 @@ pub fn tar_size(size: u64) -> u64 {
 
 /// A whole layer, for small content that is in memory.
 pub fn tar_bytes(path: &FilePath, content: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    append_entry(&mut bytes, path, content);
-    append_end(&mut bytes);
+    let mut bytes = tar_header(path, content.len() as u64);
+    bytes.extend_from_slice(content);
+    bytes.resize(bytes.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
     bytes
 }
 
-/// A file to the end of its last block.
-pub(crate) fn append_entry(bytes: &mut Vec<u8>, path: &FilePath, content: &[u8]) {
-    bytes.extend(tar_header(path, content.len() as u64));
-    bytes.extend_from_slice(content);
-    bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
-}
-
-/// The two empty blocks that end an archive.
-pub(crate) fn append_end(bytes: &mut Vec<u8>) {
-    bytes.resize(bytes.len() + 2 * BLOCK, 0);
-}
-
-fn pax_records(path: &FilePath, size: u64) -> Vec<u8> {
+fn pax_records(path: &FilePath, size: u64, space: usize) -> Vec<u8> {
     let mut records = pax_record("path", path.as_str());
     records.extend(pax_record("size", &size.to_string()));
-    let rest = PAX_SPACE - records.len();
+    let rest = space - records.len();
     records.extend(pax_filler(rest));
     records
 }

@@ -113,34 +113,66 @@ impl PieceHasher {
     }
 }
 
-/// A file of a source as a blob.
+/// A file in its layer, with what a tar puts around it.
+#[derive(Clone)]
+pub struct LayerPart {
+    /// The file.
+    pub reader: FileReader,
+    /// Bytes before it.
+    pub head: Bytes,
+    /// Zero bytes after it.
+    pub tail: u64,
+    /// Where its pieces are collected, when they are wanted.
+    pub pieces: Option<Arc<PieceRecorder>>,
+}
+
+impl LayerPart {
+    /// The file and nothing else.
+    pub fn plain(reader: FileReader, pieces: Option<Arc<PieceRecorder>>) -> Self {
+        Self {
+            reader,
+            head: Bytes::new(),
+            tail: 0,
+            pieces,
+        }
+    }
+
+    /// Bytes of it in the layer.
+    pub fn size(&self) -> u64 {
+        self.head.len() as u64 + self.reader.file().size + self.tail
+    }
+
+    /// From this byte of it to its end.
+    fn stream(&self, start: u64) -> ByteStream {
+        let head_length = self.head.len() as u64;
+        let file_end = head_length + self.reader.file().size;
+        let head = usize::try_from(start.min(head_length)).map_or(Bytes::new(), |at| self.head.slice(at..));
+        let file_start = start.clamp(head_length, file_end) - head_length;
+        let file = self.reader.stream(file_start..self.reader.file().size);
+        let zeros = (self.size() - start.max(file_end)).min(self.tail);
+        let zeros = Bytes::from(vec![0; usize::try_from(zeros).unwrap_or(0)]);
+        let parts = |bytes: Bytes| futures::stream::iter((!bytes.is_empty()).then_some(Ok::<_, SourceError>(bytes)));
+        parts(head).chain(file).chain(parts(zeros)).boxed()
+    }
+}
+
+/// One file of a source as a blob, or several that share a layer.
 #[derive(Clone)]
 pub struct HashedFile {
-    reader: FileReader,
-    head: Bytes,
-    tail: u64,
+    parts: Arc<[LayerPart]>,
     digest: Digest,
     checkpoints: Arc<Mutex<BTreeMap<u64, Sha256Hasher>>>,
-    pieces: Option<Arc<PieceRecorder>>,
     hashed_here: bool,
 }
 
 impl HashedFile {
-    /// The file itself; `digest` is what it must have.
-    pub fn new(reader: FileReader, digest: Digest) -> Self {
-        Self::wrapped(reader, Bytes::new(), 0, digest)
-    }
-
-    /// The file with bytes before it and zeros after it: a tar layer.
-    pub fn wrapped(reader: FileReader, head: Bytes, tail: u64, digest: Digest) -> Self {
+    /// These parts, one after the other; `digest` is what they must have together.
+    pub fn new(parts: Vec<LayerPart>, digest: Digest) -> Self {
         let checkpoints = Arc::new(Mutex::new(BTreeMap::from([(0, Sha256Hasher::default())])));
         Self {
-            reader,
-            head,
-            tail,
+            parts: parts.into(),
             digest,
             checkpoints,
-            pieces: None,
             hashed_here: false,
         }
     }
@@ -157,15 +189,15 @@ impl HashedFile {
         self.hashed_here
     }
 
-    /// The same, with its pieces hashed on the way.
-    #[must_use]
-    pub fn with_pieces(self, pieces: Option<Arc<PieceRecorder>>) -> Self {
-        Self { pieces, ..self }
-    }
-
     /// Bytes of the layer.
     pub fn size(&self) -> u64 {
-        self.head.len() as u64 + self.reader.file().size + self.tail
+        self.parts.iter().map(LayerPart::size).sum()
+    }
+
+    /// How it is called in messages.
+    fn name(&self) -> String {
+        let names = self.parts.iter().map(|part| part.reader.file().path.as_str());
+        names.collect::<Vec<_>>().join(" or ")
     }
 
     /// Takes up the hash of an earlier process.
@@ -194,15 +226,49 @@ impl HashedFile {
 
     /// The layer's bytes from here to the end.
     fn raw(&self, start: u64) -> ByteStream {
-        let head_length = self.head.len() as u64;
-        let file_end = head_length + self.reader.file().size;
-        let head = usize::try_from(start.min(head_length)).map_or(Bytes::new(), |at| self.head.slice(at..));
-        let file_start = start.clamp(head_length, file_end) - head_length;
-        let file = self.reader.stream(file_start..self.reader.file().size);
-        let zeros = (self.size() - start.max(file_end)).min(self.tail);
-        let zeros = Bytes::from(vec![0; usize::try_from(zeros).unwrap_or(0)]);
-        let parts = |bytes: Bytes| futures::stream::iter((!bytes.is_empty()).then_some(Ok::<_, SourceError>(bytes)));
-        parts(head).chain(file).chain(parts(zeros)).boxed()
+        let (mut base, mut streams) = (0, Vec::new());
+        for part in self.parts.iter() {
+            let end = base + part.size();
+            if start < end {
+                streams.push(part.stream(start.saturating_sub(base)));
+            }
+            base = end;
+        }
+        futures::stream::iter(streams).flatten().boxed()
+    }
+
+    /// What hashes the pieces of its files, from this byte of the layer.
+    fn piece_hashers(&self, start: u64) -> Vec<PlacedPieces> {
+        let (mut base, mut placed) = (0, Vec::new());
+        for part in self.parts.iter() {
+            let begin = base + part.head.len() as u64;
+            let end = begin + part.reader.file().size;
+            if let Some(recorder) = &part.pieces {
+                let hasher = PieceHasher::from(Arc::clone(recorder), start.clamp(begin, end) - begin);
+                placed.push(PlacedPieces { begin, end, hasher });
+            }
+            base += part.size();
+        }
+        placed
+    }
+}
+
+/// A file's place in its layer, and what hashes its pieces.
+struct PlacedPieces {
+    begin: u64,
+    end: u64,
+    hasher: PieceHasher,
+}
+
+impl PlacedPieces {
+    /// Takes what of the chunk, which starts at this byte of the layer, belongs to the file.
+    fn take(&mut self, chunk: &[u8], start: u64) {
+        let inside = |offset: u64| {
+            let offset = offset.clamp(self.begin, self.end).saturating_sub(start);
+            usize::try_from(offset).unwrap_or(usize::MAX).min(chunk.len())
+        };
+        let (from, to) = (inside(start), inside(start + chunk.len() as u64));
+        self.hasher.update(&chunk[from..to]);
     }
 }
 
@@ -214,11 +280,7 @@ impl BlobSource for HashedFile {
         }
         let hasher = self.hasher_before(offset);
         let raw = self.raw(hasher.bytes());
-        let head = self.head.len() as u64;
-        let pieces = self
-            .pieces
-            .clone()
-            .map(|pieces| PieceHasher::from(pieces, hasher.bytes().saturating_sub(head)));
+        let pieces = self.piece_hashers(hasher.bytes());
         let state = Hashing {
             file: self.clone(),
             hasher,
@@ -244,7 +306,7 @@ struct Hashing {
     raw: ByteStream,
     held: Option<Bytes>,
     proven: bool,
-    pieces: Option<PieceHasher>,
+    pieces: Vec<PlacedPieces>,
 }
 
 impl Hashing {
@@ -270,7 +332,10 @@ impl Hashing {
 
     /// Hashes the chunk, and keeps the state wherever it crosses a checkpoint.
     fn take(&mut self, chunk: &Bytes) {
-        self.take_pieces(chunk);
+        let start = self.hasher.bytes();
+        for placed in &mut self.pieces {
+            placed.take(chunk, start);
+        }
         let mut rest = chunk.clone();
         while !rest.is_empty() {
             let to_checkpoint = CHECKPOINT - self.hasher.bytes() % CHECKPOINT;
@@ -284,20 +349,6 @@ impl Hashing {
         }
     }
 
-    /// The part of the chunk that belongs to the file, without what a tar puts around it.
-    fn take_pieces(&mut self, chunk: &Bytes) {
-        let Some(pieces) = &mut self.pieces else { return };
-        let head = self.file.head.len() as u64;
-        let end = head + self.file.reader.file().size;
-        let start = self.hasher.bytes();
-        let inside = |offset: u64| {
-            usize::try_from(offset.clamp(head, end).saturating_sub(start))
-                .unwrap_or(0)
-                .min(chunk.len())
-        };
-        pieces.update(&chunk[inside(start)..inside(start + chunk.len() as u64)]);
-    }
-
     fn prove(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.proven, true) {
             return Ok(());
@@ -307,16 +358,15 @@ impl Hashing {
             return Ok(());
         }
         self.held = None;
-        if let Some(pieces) = &self.file.pieces {
+        for pieces in self.file.parts.iter().filter_map(|part| part.pieces.as_ref()) {
             pieces.clear();
         }
         // A wrong prefix must not be gone on from.
         if let Ok(mut checkpoints) = self.file.checkpoints.lock() {
             checkpoints.retain(|offset, _| *offset == 0);
         }
-        let path = self.file.reader.file().path.clone();
         let error = SourceError::Mismatch {
-            path,
+            path: self.file.name(),
             expected: self.file.digest.to_string(),
             found: found.to_string(),
         };
@@ -324,31 +374,30 @@ impl Hashing {
     }
 }
 
-/// The digest of a file and, with `head` and `tail`, of the tar layer around it, and its pieces: one pass, nothing kept.
-pub async fn hash_file(
-    reader: &FileReader,
-    head: Option<(&[u8], u64)>,
-    pieces: Option<Arc<PieceRecorder>>,
-) -> Result<(Digest, Option<Digest>), SourceError> {
-    let mut plain = Sha256Hasher::default();
-    let mut layer = head.map(|(head, _)| {
-        let mut hasher = Sha256Hasher::default();
-        hasher.update(head);
-        hasher
-    });
-    let mut pieces = pieces.map(|pieces| PieceHasher::from(pieces, 0));
-    let mut stream = reader.stream(0..reader.file().size);
-    while let Some(chunk) = stream.try_next().await? {
-        plain.update(&chunk);
-        if let Some(pieces) = &mut pieces {
-            pieces.update(&chunk);
+/// The digest of each file of a layer, of the layer itself where a tar is around them, and their pieces: one pass, nothing kept.
+pub async fn hash_parts(parts: &[LayerPart]) -> Result<(Vec<Digest>, Option<Digest>), SourceError> {
+    let wrapped = parts.iter().any(|part| !part.head.is_empty());
+    let mut layer = wrapped.then(Sha256Hasher::default);
+    let mut digests = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut around = |bytes: &[u8]| {
+            if let Some(layer) = &mut layer {
+                layer.update(bytes);
+            }
+        };
+        let mut plain = Sha256Hasher::default();
+        let mut pieces = part.pieces.clone().map(|pieces| PieceHasher::from(pieces, 0));
+        around(&part.head);
+        let mut stream = part.reader.stream(0..part.reader.file().size);
+        while let Some(chunk) = stream.try_next().await? {
+            plain.update(&chunk);
+            if let Some(pieces) = &mut pieces {
+                pieces.update(&chunk);
+            }
+            around(&chunk);
         }
-        if let Some(layer) = &mut layer {
-            layer.update(&chunk);
-        }
+        around(&vec![0; usize::try_from(part.tail).unwrap_or(0)]);
+        digests.push(plain.finish());
     }
-    if let (Some(layer), Some((_, tail))) = (&mut layer, head) {
-        layer.update(&vec![0; usize::try_from(tail).unwrap_or(0)]);
-    }
-    Ok((plain.finish(), layer.map(Sha256Hasher::finish)))
+    Ok((digests, layer.map(Sha256Hasher::finish)))
 }

@@ -49,9 +49,12 @@ pub enum PackError {
         #[source]
         source: GgufError,
     },
-    /// A weight file is the text that stands for it in git.
-    #[error("{0} is a Git LFS pointer, not the weights themselves")]
+    /// A file is the text that stands for it in git.
+    #[error("{0} is a Git LFS pointer, not the file itself")]
     Pointer(String),
+    /// A weight file that holds nothing.
+    #[error("{0} is empty")]
+    EmptyWeights(String),
     /// The header is longer than anything that is read.
     #[error("the header of {path} has more than {limit} bytes")]
     HeaderTooLong {
@@ -92,6 +95,28 @@ pub enum PackError {
         /// Cause.
         #[source]
         source: ReadError,
+    },
+    /// More layers than the registry is known to take.
+    #[error("{registry} takes {limit} layers at most, the model would have {layers}")]
+    TooManyLayers {
+        /// The registry.
+        registry: String,
+        /// Its limit.
+        limit: u32,
+        /// Layers of the model.
+        layers: usize,
+    },
+    /// A larger blob than the registry is known to take.
+    #[error("{registry} takes blobs of {} at most, {path} has {}", crate::text::bytes(*.limit), crate::text::bytes(*.size))]
+    TooLargeBlob {
+        /// The registry.
+        registry: String,
+        /// Its limit.
+        limit: u64,
+        /// The layer.
+        path: String,
+        /// Its size.
+        size: u64,
     },
     /// Bytes with another digest than promised.
     #[error("{what} has digest {found}, expected is {expected}")]
@@ -136,6 +161,13 @@ impl PackError {
             Self::Safetensors { source, .. } => Some(source.hint().to_owned()),
             Self::Gguf { source, .. } => Some(source.hint().to_owned()),
             Self::Pointer(_) => Some("fetch the real files with `git lfs pull`, or pack from the hub itself".into()),
+            Self::TooManyLayers { .. } => {
+                Some("--layout tar lets files share layers, and --exclude leaves files out".into())
+            }
+            Self::TooLargeBlob { .. } => Some(
+                "push to a registry that takes larger blobs (`model-packer doctor` shows what is known of one), or pack a variant with smaller files".into(),
+            ),
+            Self::EmptyWeights(_) => Some("an upload or a download broke off: fetch the file again, or use another revision".into()),
             Self::Unverified(_) => Some("leave --require-hash out to pack them with the mark \"unverified\"".into()),
             Self::Moved(_) => {
                 Some("leave --locked out to pack what is there now, or pin the commit of the lock".into())

@@ -8,7 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::{ModelFacts, ModelFiles};
 
 use crate::error::PackError;
-use crate::header::{Header, read_header};
+use crate::header::{Header, POINTER_LIMIT, read_header, refuse_pointer};
 use crate::selection::{Selection, Texts, Wishes, select, wanted_texts};
 use crate::sources::{FileReader, HubHash, ListedFile, ModelSource, Snapshot, read_small};
 
@@ -54,6 +54,9 @@ pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gat
     let mut contents = BTreeMap::new();
     let wanted: Vec<ListedFile> = wanted_texts(&snapshot.files).into_iter().cloned().collect();
     read_all(&source, &snapshot, wanted, &mut contents).await?;
+    contents
+        .iter()
+        .try_for_each(|(path, bytes)| refuse_pointer(path, bytes))?;
     let selection = select(&snapshot.files, &texts_of(&contents), wishes)?;
     let mut gathered = Gathered {
         snapshot,
@@ -64,6 +67,7 @@ pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gat
         source,
     };
     gathered.read_side_files().await?;
+    gathered.refuse_pointers().await?;
     gathered.read_headers().await?;
     gathered.facts = gathered.derive()?;
     gathered.drop_large();
@@ -111,6 +115,24 @@ impl Gathered {
         read_all(&source, &snapshot, wanted, &mut self.contents).await
     }
 
+    /// In a clone without LFS every large file is a pointer, not the weights alone. A hub lists the real size.
+    async fn refuse_pointers(&self) -> Result<(), PackError> {
+        for taken in &self.selection.taken {
+            let file = self.listed(taken.path.as_str())?;
+            if file.size >= POINTER_LIMIT {
+                continue;
+            }
+            match self.contents.get(&file.path) {
+                Some(bytes) => refuse_pointer(&file.path, bytes)?,
+                None if self.snapshot.hub == "file" => {
+                    refuse_pointer(&file.path, &self.reader(file).read(0..file.size).await?)?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
     async fn read_headers(&mut self) -> Result<(), PackError> {
         let weights = self
             .selection
@@ -144,7 +166,7 @@ impl Gathered {
             config: text("config.json").filter(|_| self.is_taken("config.json")),
             texts: chosen
                 .filter(|path| *path != "config.json" && ModelFiles::wants(path))
-                .filter_map(|path| Some((path.to_owned(), text(path)?)))
+                .filter_map(|path| Some((path.to_owned(), with_whole_names(path, text(path)?))))
                 .collect(),
             checkpoint: self.snapshot.id.clone(),
             ..ModelFiles::default()
@@ -177,6 +199,23 @@ impl Gathered {
             keep
         });
     }
+}
+
+/// An index in a folder names its shards from there; facts are compared over the whole model.
+fn with_whole_names(path: &str, text: String) -> String {
+    let Some((folder, _)) = path.rsplit_once('/').filter(|(_, name)| name.ends_with(".index.json")) else {
+        return text;
+    };
+    let Ok(mut index) = serde_json::from_str::<serde_json::Value>(&text) else {
+        return text;
+    };
+    let names = index["weight_map"].as_object_mut().into_iter().flatten();
+    for (_, name) in names {
+        if let Some(inside) = name.as_str() {
+            *name = format!("{folder}/{inside}").into();
+        }
+    }
+    index.to_string()
 }
 
 /// Side files above this size hold no facts.

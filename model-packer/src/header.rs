@@ -10,6 +10,8 @@ use crate::text::has_extension;
 const FIRST_WINDOW: u64 = 128 << 10;
 /// A pointer is about 130 bytes long.
 const POINTER_START: &[u8] = b"version https://git-lfs";
+/// No pointer is longer; the specification keeps them below it.
+pub(crate) const POINTER_LIMIT: u64 = 1024;
 
 /// What the start of a weight file says.
 #[derive(Debug, Clone)]
@@ -27,13 +29,22 @@ enum Parsed {
     NeedMore(u64),
 }
 
+/// Refuses the text that stands for a large file in git.
+pub(crate) fn refuse_pointer(path: &str, start: &[u8]) -> Result<(), PackError> {
+    if start.starts_with(POINTER_START) {
+        return Err(PackError::Pointer(path.to_owned()));
+    }
+    Ok(())
+}
+
 /// Reads as much of the start as the header needs.
 pub async fn read_header(reader: &FileReader) -> Result<Header, PackError> {
     let file = reader.file();
-    let mut prefix = reader.read(0..FIRST_WINDOW.min(file.size)).await?;
-    if prefix.starts_with(POINTER_START) {
-        return Err(PackError::Pointer(file.path.clone()));
+    if file.size == 0 {
+        return Err(PackError::EmptyWeights(file.path.clone()));
     }
+    let mut prefix = reader.read(0..FIRST_WINDOW.min(file.size)).await?;
+    refuse_pointer(&file.path, &prefix)?;
     loop {
         match parse(&file.path, &prefix, file.size)? {
             Parsed::Done(header) => return Ok(header),

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::Checkpoint;
 use crate::error::PackError;
+use crate::hold;
 
 /// Blobs below this size are not worth a mount.
 const WORTH_A_MOUNT: u64 = 64 << 10;
@@ -24,6 +25,20 @@ const WORTH_A_MOUNT: u64 = 64 << 10;
 pub struct Journal {
     folder: PathBuf,
     known: Mutex<()>,
+}
+
+/// An upload that no other run works on, until this is dropped.
+#[derive(Debug)]
+pub struct HeldUpload {
+    path: PathBuf,
+    _file: fs::File,
+}
+
+impl Drop for HeldUpload {
+    fn drop(&mut self) {
+        // What stays behind is taken by the next run.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// An upload under way.
@@ -73,6 +88,14 @@ impl Journal {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
         state.map(|state| state.join("plimsoll/packer"))
+    }
+
+    /// This upload for this run alone; `None` where another one works on it, and then has the journal of it.
+    pub fn hold(&self, target: &Reference, digest: &Digest) -> Option<HeldUpload> {
+        let path = self.upload_file(target, digest).with_extension("lock");
+        // Without it the upload is not remembered, which is no reason to fail.
+        let file = hold::hold(&path).ok().flatten()?;
+        Some(HeldUpload { path, _file: file })
     }
 
     /// The upload of this blob that an earlier run left.

@@ -113,7 +113,7 @@ fn adopt(prepared: &mut Prepared, model: &PackedModel, lock: &SourceLock) {
     }
     if model.twin.is_some() {
         package.layout = artifact::Layout::Tar;
-        package.bundle = model.bundle();
+        package.bundles = model.bundles();
         for file in &mut package.files {
             let packed = model.file(file.path.as_str());
             let proven = packed.filter(|packed| {

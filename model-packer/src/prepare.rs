@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use artifact::{
-    About, Digest, FileKind, Layout, LockedFile, ModelPackage, PackageFile, SourceLock, TAR_PAYLOAD_OFFSET,
-    plan_pieces, tar_bytes, tar_header, tar_trailer_length,
-};
+use artifact::{About, Digest, FileKind, FilePath, Layout, LockedFile, ModelPackage, PackageFile, SourceLock};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::bundle;
-use crate::content::{HashedFile, PieceRecorder, hash_file};
+use crate::bundle::arrange;
+use crate::content::{HashedFile, PieceRecorder};
 use crate::error::PackError;
 use crate::gather::{Gathered, is_vouched};
-use crate::hashing::GitHasher;
-use crate::header::Header;
+use crate::layers::{Made, make};
 use crate::licence;
 use crate::selection::{Taken, Wishes};
-use crate::sources::{HubHash, ListedFile, SourceError};
+use crate::sources::HubHash;
 
 /// Files that are hashed at the same time when their digest has to be known first.
 const HASH_AT_ONCE: usize = 2;
@@ -52,7 +48,7 @@ pub enum LayerContent {
 /// A layer that is ready to be pushed.
 #[derive(Clone)]
 pub struct Layer {
-    /// Path of the file.
+    /// Path of the file, or name of the layer that several share.
     pub path: String,
     /// Digest of the layer.
     pub digest: Digest,
@@ -60,13 +56,15 @@ pub struct Layer {
     pub size: u64,
     /// Its bytes.
     pub content: LayerContent,
-    /// The file inside, when a piece map is to be made of it.
-    pub pieced: Option<Pieced>,
+    /// The files inside of which a piece map is to be made.
+    pub pieced: Vec<Pieced>,
 }
 
 /// A file of which a piece map is made.
 #[derive(Clone)]
 pub struct Pieced {
+    /// Path of the file.
+    pub path: FilePath,
     /// Digest of the file.
     pub digest: Digest,
     /// Size of the file.
@@ -79,7 +77,7 @@ pub struct Pieced {
 
 /// Layers and the package.
 pub struct Prepared {
-    /// One per file, in the order of paths; then the bundle of small files, when there is one.
+    /// In the order of the files' paths; then the one of small files, when there is one.
     pub layers: Vec<Layer>,
     /// Everything for the manifest.
     pub package: ModelPackage,
@@ -97,6 +95,15 @@ pub async fn prepare_telling(
     options: &PackOptions,
     known: &(dyn Fn(&Layer) + Send + Sync),
 ) -> Result<Prepared, PackError> {
+    if !options.facts_only
+        && !gathered
+            .selection
+            .taken
+            .iter()
+            .any(|taken| taken.kind == FileKind::Weight)
+    {
+        return Err(gathered.selection.no_weights().into());
+    }
     let unverified = unverified(gathered)?;
     if options.require_hash && !unverified.is_empty() {
         return Err(PackError::Unverified(unverified));
@@ -106,24 +113,24 @@ pub async fn prepare_telling(
         .iter()
         .filter(|taken| !(options.facts_only && taken.kind == FileKind::Weight))
         .collect();
-    let bundled = bundle::choose(gathered, &packed, options.layout)?;
-    let bundle = bundle::make(gathered, &bundled).await?;
-    let shared = |taken: &Taken| bundled.iter().any(|other| other.path == taken.path);
-    let files: Vec<(PackageFile, Option<Layer>)> = futures::stream::iter(packed)
-        .map(|taken| file_of(gathered, taken, options, shared(taken)))
+    let units = arrange(gathered, &packed, options.layout)?;
+    let made: Vec<Made> = futures::stream::iter(units)
+        .map(|unit| make(gathered, unit, options))
         .buffered(HASH_AT_ONCE)
-        .inspect_ok(|(_, layer)| layer.iter().for_each(known))
+        .inspect_ok(|made| known(&made.layer))
         .try_collect()
         .await?;
-    let (files, layers): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-    let mut layers: Vec<Layer> = layers.into_iter().flatten().collect();
-    let (bundle, bundle_layer) = bundle.unzip();
-    layers.extend(bundle_layer);
+    let (mut files, mut bundles, mut layers) = (Vec::new(), Vec::new(), Vec::new());
+    for made in made {
+        files.extend(made.files);
+        bundles.extend(made.bundle);
+        layers.push(made.layer);
+    }
     let package = ModelPackage {
         layout: options.layout,
         lock: Some(lock_of(gathered, &files, wishes)?),
         files,
-        bundle,
+        bundles,
         facts: gathered.facts.clone(),
         about: about(gathered, options)?,
         weights_absent: options.facts_only,
@@ -142,158 +149,6 @@ fn unverified(gathered: &Gathered) -> Result<Vec<String>, PackError> {
         }
     }
     Ok(names)
-}
-
-/// A file, with a layer of its own unless it shares one.
-async fn file_of(
-    gathered: &Gathered,
-    taken: &Taken,
-    options: &PackOptions,
-    shared: bool,
-) -> Result<(PackageFile, Option<Layer>), PackError> {
-    let listed = gathered.listed(taken.path.as_str())?;
-    let wrap = Wrap::of(taken, listed, if shared { Layout::Raw } else { options.layout });
-    let recorder = recorder(gathered, taken, listed, options);
-    let (digest, tar_digest) = digests_of(gathered, taken, listed, &wrap, recorder.clone()).await?;
-    let file = PackageFile {
-        path: taken.path.clone(),
-        kind: taken.kind,
-        digest,
-        size: listed.size,
-        tar_digest,
-    };
-    let layer = (!shared).then(|| layer_of(gathered, &file, listed, wrap, recorder, options.layout));
-    Ok((file, layer))
-}
-
-fn layer_of(
-    gathered: &Gathered,
-    file: &PackageFile,
-    listed: &ListedFile,
-    wrap: Wrap,
-    recorder: Option<Arc<PieceRecorder>>,
-    layout: Layout,
-) -> Layer {
-    let digest = file.tar_digest.clone().unwrap_or_else(|| file.digest.clone());
-    let size = wrap.head.len() as u64 + file.size + wrap.tail;
-    let content = match gathered.contents.get(&listed.path) {
-        Some(bytes) if layout == Layout::Tar => LayerContent::Memory(tar_bytes(&file.path, bytes).into()),
-        Some(bytes) => LayerContent::Memory(bytes.clone()),
-        None => {
-            let stream = HashedFile::wrapped(gathered.reader(listed), wrap.head.into(), wrap.tail, digest.clone());
-            LayerContent::Stream(stream.with_pieces(recorder.clone()).hashed_here(is_local(gathered)))
-        }
-    };
-    let pieced = recorder.map(|recorder| Pieced {
-        digest: file.digest.clone(),
-        size: file.size,
-        offset: if layout == Layout::Tar { TAR_PAYLOAD_OFFSET } else { 0 },
-        recorder,
-    });
-    Layer {
-        path: listed.path.clone(),
-        digest,
-        size,
-        content,
-        pieced,
-    }
-}
-
-/// A folder gives the same bytes twice; a hub may not.
-fn is_local(gathered: &Gathered) -> bool {
-    gathered.snapshot.hub == "file"
-}
-
-/// What a layout puts around a file.
-struct Wrap {
-    head: Vec<u8>,
-    tail: u64,
-}
-
-impl Wrap {
-    fn of(taken: &Taken, listed: &ListedFile, layout: Layout) -> Self {
-        match layout {
-            Layout::Raw => Self {
-                head: Vec::new(),
-                tail: 0,
-            },
-            Layout::Tar => Self {
-                head: tar_header(&taken.path, listed.size),
-                tail: tar_trailer_length(listed.size),
-            },
-        }
-    }
-}
-
-/// Of the file and, in the tar layout, of its layer.
-async fn digests_of(
-    gathered: &Gathered,
-    taken: &Taken,
-    listed: &ListedFile,
-    wrap: &Wrap,
-    recorder: Option<Arc<PieceRecorder>>,
-) -> Result<(Digest, Option<Digest>), PackError> {
-    let tar = (!wrap.head.is_empty()).then_some((wrap.head.as_slice(), wrap.tail));
-    match (gathered.contents.get(&listed.path), listed.hash.sha256(), tar) {
-        (Some(bytes), _, None) => Ok((Digest::of(bytes), None)),
-        (Some(bytes), _, Some(_)) => Ok((Digest::of(bytes), Some(Digest::of(&tar_bytes(&taken.path, bytes))))),
-        (None, Some(published), None) => Ok((published.clone(), None)),
-        (None, _, tar) => hash_and_check(gathered, listed, tar, recorder).await,
-    }
-}
-
-/// Collects the pieces of a weight file, when a piece map is to be made.
-fn recorder(
-    gathered: &Gathered,
-    taken: &Taken,
-    listed: &ListedFile,
-    options: &PackOptions,
-) -> Option<Arc<PieceRecorder>> {
-    if !options.pieces || taken.kind != FileKind::Weight {
-        return None;
-    }
-    let header = gathered.headers.get(&listed.path);
-    let starts = header.map(Header::tensor_starts).unwrap_or_default();
-    Some(Arc::new(PieceRecorder::new(plan_pieces(listed.size, &starts))))
-}
-
-/// Reads the file once for its digest, and compares with what the hub publishes.
-async fn hash_and_check(
-    gathered: &Gathered,
-    listed: &ListedFile,
-    tar: Option<(&[u8], u64)>,
-    recorder: Option<Arc<PieceRecorder>>,
-) -> Result<(Digest, Option<Digest>), PackError> {
-    let reader = gathered.reader(listed);
-    let mismatch = |expected: String, found: String| {
-        PackError::from(SourceError::Mismatch {
-            path: listed.path.clone(),
-            expected,
-            found,
-        })
-    };
-    let (digest, tar_digest) = hash_file(&reader, tar, recorder).await?;
-    match &listed.hash {
-        HubHash::Sha256(published) if *published != digest => Err(mismatch(published.to_string(), digest.to_string())),
-        HubHash::GitSha1(published) => {
-            let found = git_name(gathered, listed).await?;
-            if found == *published {
-                Ok((digest, tar_digest))
-            } else {
-                Err(mismatch(published.clone(), found))
-            }
-        }
-        _ => Ok((digest, tar_digest)),
-    }
-}
-
-async fn git_name(gathered: &Gathered, listed: &ListedFile) -> Result<String, PackError> {
-    let mut hasher = GitHasher::new(listed.size);
-    let mut stream = gathered.reader(listed).stream(0..listed.size);
-    while let Some(chunk) = stream.try_next().await? {
-        hasher.update(&chunk);
-    }
-    Ok(hasher.finish())
 }
 
 fn lock_of(gathered: &Gathered, files: &[PackageFile], wishes: &Wishes) -> Result<SourceLock, PackError> {

@@ -209,3 +209,43 @@ async fn revisions_of_single_files_decide_nothing_and_a_second_push_sends_nothin
     let second = bed.push("ms://owner/model", "m:v1").await.unwrap();
     assert_eq!((second.digest, second.sent, second.unchanged), (first.digest, 0, true));
 }
+
+#[tokio::test]
+async fn a_branch_that_moves_between_two_pages_of_its_listing_is_listed_again() {
+    let bed = Bed::with(|hub| hub.listing_cap = 12, RegistryConfig::default()).await;
+    for number in 0..9 {
+        bed.write(&format!("deep/er/{number}.txt"), "x");
+    }
+    let mut settings = bed.settings(&[]);
+    settings.listing_cap = 12;
+    let still = bed.gather_with(SOURCE, &Wishes::default(), &settings).await.unwrap();
+    let moved = standin_hub::FaultRule::once(
+        standin_hub::Side::Hub,
+        "repo/files",
+        standin_hub::Fault::OtherCommit { commit: "0".repeat(40) },
+    );
+    for passed in 0..4 {
+        bed.hub.push_fault(moved.clone().after(passed));
+        let gathered = bed.gather_with(SOURCE, &Wishes::default(), &settings).await.unwrap();
+        assert_eq!(
+            gathered.snapshot, still.snapshot,
+            "moved for the answer after {passed} others"
+        );
+    }
+    // The whole listing says one commit and each folder of it another, every time.
+    for page in 0..6 {
+        bed.hub.push_fault(moved.clone().after(page).times(1));
+    }
+    let error = bed
+        .gather_with(SOURCE, &Wishes::default(), &settings)
+        .await
+        .err()
+        .unwrap();
+    let PackError::Source(error) = error else {
+        panic!("{error:?}")
+    };
+    assert!(
+        error.to_string().contains("moved to another commit each time"),
+        "{error}"
+    );
+}

@@ -173,6 +173,22 @@ fn facts_without_weights_say_so_on_purpose() {
 }
 
 #[test]
+fn a_manifest_that_no_registry_takes_is_refused() {
+    let many = |count: usize| {
+        let files =
+            (0..count).map(|number| file(&format!("voices/{}/{number}.json", "v".repeat(250)), FileKind::Weight));
+        build_manifest(&ModelPackage {
+            files: files.collect(),
+            ..ModelPackage::default()
+        })
+    };
+    assert!(many(4000).is_ok());
+    let error = many(6000).err().unwrap();
+    assert!(matches!(error, BuildError::ManifestTooLarge(bytes) if bytes > MANIFEST_LIMIT));
+    assert!(error.hint().unwrap().contains("exclude"));
+}
+
+#[test]
 fn what_cannot_be_packed_is_refused() {
     assert_eq!(build_manifest(&ModelPackage::default()), Err(BuildError::Empty));
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use artifact::{Built, ModelPackage};
+use artifact::{Built, Layout, ModelPackage};
 
 use super::arguments::{Output, Push, Shared};
 use super::setup;
@@ -12,7 +12,7 @@ use crate::error::PackError;
 use crate::gather::Gathered;
 use crate::journal::write_whole;
 use crate::prepare::{Layer, prepare_telling};
-use crate::push::{Early, PushSettings, PushSummary, push_with};
+use crate::push::{Early, PushSettings, PushSummary, check_limits, push_with};
 use crate::report::{Event, Reporter};
 use crate::text;
 
@@ -40,7 +40,7 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
     reporter.tell(&Event::Phase {
         what: format!("pushing to {}", settings.target),
     });
-    let early = early(command, &gathered, &settings);
+    let early = early(command, &gathered, &settings)?;
     let known = |layer: &Layer| early.iter().for_each(|early| early.send(layer));
     let (wishes, options) = (setup::wishes(&command.choice)?, setup::options(&command.choice)?);
     let prepared = prepare_telling(&gathered, &wishes, &options, &known).await?;
@@ -70,17 +70,23 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
 }
 
 /// The files of a folder are sent while others are hashed; unless something is to be compared before the first byte leaves.
-fn early(command: &Push, gathered: &Gathered, settings: &PushSettings) -> Option<Early> {
+fn early(command: &Push, gathered: &Gathered, settings: &PushSettings) -> Result<Option<Early>, PackError> {
     let choice = &command.choice;
-    if gathered.snapshot.hub != "file" || choice.locked.is_some() || choice.facts_only {
-        return None;
+    let profile = settings.client.profile(&settings.target);
+    let limited = profile.max_layers.is_some() || profile.max_blob_bytes.is_some();
+    // Which files share a layer, and how large it becomes, is not known before.
+    let unknown = limited && setup::options(choice)?.layout == Layout::Tar;
+    if gathered.snapshot.hub != "file" || choice.locked.is_some() || choice.facts_only || unknown {
+        return Ok(None);
     }
     let taken = &gathered.selection.taken;
     let sizes = taken
         .iter()
-        .filter_map(|taken| gathered.snapshot.file(taken.path.as_str()));
-    let bytes = sizes.map(|file| file.size).sum();
-    Some(Early::start(settings, taken.len(), bytes))
+        .map(|taken| Ok((taken.path.as_str(), gathered.listed(taken.path.as_str())?.size)))
+        .collect::<Result<Vec<_>, PackError>>()?;
+    check_limits(sizes.iter().copied(), settings)?;
+    let bytes = sizes.iter().map(|(_, size)| size).sum();
+    Ok(Some(Early::start(settings, taken.len(), bytes)))
 }
 
 fn tell_choice(gathered: &Gathered, reporter: &Reporter) {

@@ -1,6 +1,7 @@
 //! From a registry to a folder: parallel ranges, one hash in order, a name only for what is proven.
 
 mod chunks;
+mod claim;
 mod pieces;
 mod whole;
 
@@ -16,6 +17,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use chunks::Chunks;
+use claim::Claim;
 use pieces::LocalPieces;
 
 use crate::error::PackError;
@@ -36,7 +38,7 @@ const PARTIAL: &str = ".plimsoll-partial";
 
 /// A larger piece map is none: the largest model makes a few megabytes.
 const PIECE_MAP_LIMIT: usize = 256 << 20;
-/// Names the model whose files are all here; written last.
+/// Names the model whose files are all here; written last, and gone as long as one of them is not.
 const COMPLETE: &str = ".plimsoll-complete";
 
 /// How to pull.
@@ -221,18 +223,23 @@ impl Fetch<'_> {
         if has_content(&place, size, &digest).await? {
             return Ok((size, self.finished(Arrival::Reused)));
         }
-        let partial = self.settings.folder.join(PARTIAL).join(partial_name(self.file));
+        remove(&self.settings.folder.join(COMPLETE))?;
+        let claim = self.claim()?;
         let mut tries = 0;
         loop {
             let (found, fetched) = match self.map {
-                Some(map) => self.fetch_pieces(&partial, map, self.local).await?,
-                None => self.fetch(&partial, size).await?,
+                Some(map) => self.fetch_pieces(&claim.path, map, self.local).await?,
+                None => self.fetch(&claim.path, size).await?,
             };
             if found == digest {
-                settle(&partial, &place)?;
+                settle(&claim.path, &place)?;
                 return Ok((size, self.finished(Arrival::Fetched(fetched))));
             }
-            remove(&partial)?;
+            claim.empty().map_err(|source| PackError::File {
+                step: "empty",
+                path: claim.path.clone(),
+                source,
+            })?;
             tries += 1;
             if tries == TRIES {
                 return Err(PackError::WrongDigest {
@@ -244,6 +251,15 @@ impl Fetch<'_> {
             let text = format!("{} came with digest {found}; fetching it again", self.file.path);
             self.settings.reporter.tell(&Event::Warning { text });
         }
+    }
+
+    fn claim(&self) -> Result<Claim, PackError> {
+        let folder = self.settings.folder.join(PARTIAL);
+        Claim::of(&folder, &partial_name(self.file)).map_err(|source| PackError::File {
+            step: "write into",
+            path: folder,
+            source,
+        })
     }
 
     fn finished(&self, arrival: Arrival) -> Arrival {
@@ -403,22 +419,18 @@ async fn take_up(partial: &Path, size: u64) -> Result<Written, PackError> {
         path: partial.to_owned(),
         source,
     };
-    let held = std::fs::metadata(partial).map_or(0, |metadata| metadata.len());
-    if held > size {
-        remove(partial)?;
-    }
-    let (hasher, _) = if held > 0 && held <= size {
-        hash_prefix(partial.to_owned(), held).await?
-    } else {
-        (Sha256Hasher::default(), 0)
-    };
     let mut file = std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
         .read(true)
         .write(true)
         .open(partial)
         .map_err(failed)?;
+    let held = file.metadata().map_err(failed)?.len();
+    let (hasher, _) = if held > 0 && held <= size {
+        hash_prefix(partial.to_owned(), held).await?
+    } else {
+        file.set_len(0).map_err(failed)?;
+        (Sha256Hasher::default(), 0)
+    };
     file.seek(SeekFrom::Start(hasher.bytes())).map_err(failed)?;
     Ok(Written { hasher, file })
 }

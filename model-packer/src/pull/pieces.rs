@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -136,7 +135,8 @@ impl Fetch<'_> {
             source,
         };
         let (target, wanted, known) = (Arc::clone(file), piece.clone(), Arc::clone(local));
-        let there = tokio::task::spawn_blocking(move || take_local(&target, &wanted, &known)).await;
+        let before = self.settings.folder.join(self.file.path.as_str());
+        let there = tokio::task::spawn_blocking(move || take_local(&target, &wanted, &known, &before)).await;
         if there
             .map_err(|error| PackError::Internal(error.to_string()))?
             .map_err(failed)?
@@ -188,24 +188,30 @@ impl Fetch<'_> {
     }
 }
 
-/// From the unfinished file itself, else from another file of the folder.
-fn take_local(file: &File, piece: &Piece, local: &LocalPieces) -> std::io::Result<bool> {
+/// From the unfinished file itself, else from another file of the folder, else from the file that it replaces: a damaged header
+/// hides where the tensors of that one begin, but not the tensors.
+fn take_local(file: &File, piece: &Piece, local: &LocalPieces, before: &Path) -> std::io::Result<bool> {
     let Piece { offset, length, digest } = piece;
     if hash_range(file, *offset, *length)? == *digest {
         return Ok(true);
     }
-    let Some((path, start)) = local.0.get(digest) else {
-        return Ok(false);
-    };
-    debug_assert!(*length <= PIECE_LIMIT);
-    let source = File::open(path)?;
-    let mut content = Vec::new();
-    let mut reader = std::io::BufReader::new(&source);
-    std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(*start))?;
-    reader.take(*length).read_to_end(&mut content)?;
-    // Files change; what is copied is proven like what is fetched.
-    if Digest::of(&content) != *digest {
-        return Ok(false);
+    let known = local.0.get(digest).map(|(path, start)| (path.as_path(), *start));
+    let places = known.into_iter().chain([(before, *offset)]);
+    for (path, start) in places {
+        // What cannot be read there is fetched.
+        if let Ok(content) = read_range(path, start, *length)
+            && Digest::of(&content) == *digest
+        {
+            return file.write_all_at(&content, *offset).map(|()| true);
+        }
     }
-    file.write_all_at(&content, *offset).map(|()| true)
+    Ok(false)
+}
+
+/// Files change; what is copied is proven like what is fetched.
+fn read_range(path: &Path, start: u64, length: u64) -> std::io::Result<Vec<u8>> {
+    debug_assert!(length <= PIECE_LIMIT);
+    let mut content = vec![0; usize::try_from(length).map_err(std::io::Error::other)?];
+    File::open(path)?.read_exact_at(&mut content, start)?;
+    Ok(content)
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use artifact::{Built, Digest, SOURCE_LOCK_PATH};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
-use registry::{BlobSource, FileSource, PushEvent, PushObserver, PushOptions, Pushed};
+use registry::{BlobSource, FileSource, PushEvent, PushObserver, PushOptions, Pushed, Reference};
 
 use super::PushSettings;
 use super::spool::Spooled;
 use crate::content::HashedFile;
 use crate::error::PackError;
-use crate::journal::Resume;
+use crate::journal::{HeldUpload, Journal, Resume};
 use crate::prepare::{Layer, LayerContent, Prepared};
 use crate::report::{Arrival, Event, Reporter};
 
@@ -136,10 +136,10 @@ pub(super) async fn bring_one(blob: &Blob, settings: &PushSettings) -> Result<(u
 }
 
 async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), PackError> {
-    let resume = settings
-        .journal
-        .as_ref()
-        .and_then(|journal| journal.resume(&settings.target, &blob.digest));
+    // Two runs that go on with one upload would spoil it for each other.
+    let held = hold(blob, settings);
+    let journal = settings.journal.as_ref().filter(|_| held.is_some());
+    let resume = journal.and_then(|journal| journal.resume(&settings.target, &blob.digest));
     let spooled = spool(blob, settings).await?;
     let (source, hashed): (Box<dyn BlobSource>, Option<HashedFile>) = match (&blob.content, &spooled) {
         (LayerContent::Memory(bytes), _) => (Box::new(bytes.clone()), None),
@@ -155,7 +155,7 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
         mount_from: siblings(settings, &blob.digest),
         resume: resume.map(|resume| resume.session),
         known_absent: true,
-        observer: Some(observer(blob, settings, hashed)),
+        observer: Some(observer(blob, &settings.target, journal.cloned(), hashed)),
         ..PushOptions::default()
     };
     let started = AtomicBool::new(false);
@@ -169,11 +169,11 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
         .client
         .push_blob(&settings.target, blob.digest.as_str(), blob.size, &source, &options)
         .await;
-    let pushed = pushed.inspect_err(|error| forget_if_wrong(blob, settings, error))?;
+    let pushed = pushed.inspect_err(|error| forget_if_wrong(blob, settings, journal, error))?;
     if let Some(spooled) = spooled {
         spooled.remove().await;
     }
-    if let Some(journal) = &settings.journal {
+    if let Some(journal) = journal {
         journal.forget(&settings.target, &blob.digest);
     }
     let arrival = match pushed {
@@ -183,6 +183,13 @@ async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), P
     };
     finished(settings, blob, arrival.clone());
     Ok((blob.size, arrival))
+}
+
+/// What is in memory needs no journal.
+fn hold(blob: &Blob, settings: &PushSettings) -> Option<HeldUpload> {
+    let streamed = matches!(blob.content, LayerContent::Stream(_));
+    let journal = settings.journal.as_ref().filter(|_| streamed)?;
+    journal.hold(&settings.target, &blob.digest)
 }
 
 async fn spool(blob: &Blob, settings: &PushSettings) -> Result<Option<Spooled>, PackError> {
@@ -195,13 +202,13 @@ async fn spool(blob: &Blob, settings: &PushSettings) -> Result<Option<Spooled>, 
 }
 
 /// Wrong bytes are withdrawn at the registry, so there is nothing to go on from.
-fn forget_if_wrong(blob: &Blob, settings: &PushSettings, error: &registry::Error) {
+fn forget_if_wrong(blob: &Blob, settings: &PushSettings, journal: Option<&Arc<Journal>>, error: &registry::Error) {
     let wrong = match error.kind() {
         registry::ErrorKind::Source(cause) => cause.kind() == std::io::ErrorKind::InvalidData,
         registry::ErrorKind::DigestInvalid { .. } => true,
         _ => false,
     };
-    if let Some(journal) = settings.journal.as_ref().filter(|_| wrong) {
+    if let Some(journal) = journal.filter(|_| wrong) {
         journal.forget(&settings.target, &blob.digest);
     }
 }
@@ -217,8 +224,13 @@ fn finished(settings: &PushSettings, blob: &Blob, arrival: Arrival) {
 
 /// Writes the session into the journal as soon as it is open, for registries that keep the start of a part that broke, and each
 /// confirmed part with the state of the hash at or before it.
-fn observer(blob: &Blob, settings: &PushSettings, hashed: Option<HashedFile>) -> PushObserver {
-    let (journal, target, digest) = (settings.journal.clone(), settings.target.clone(), blob.digest.clone());
+fn observer(
+    blob: &Blob,
+    target: &Reference,
+    journal: Option<Arc<Journal>>,
+    hashed: Option<HashedFile>,
+) -> PushObserver {
+    let (target, digest) = (target.clone(), blob.digest.clone());
     // What an earlier process hashed counts until this one gets further.
     let hashed_before = hashed.as_ref().map_or(0, |hashed| hashed.checkpoint(u64::MAX).offset);
     let known = std::sync::Mutex::new((None, hashed_before));

@@ -3,6 +3,7 @@
 mod attachments;
 mod blobs;
 mod early;
+mod limits;
 mod pieces;
 mod spool;
 
@@ -21,6 +22,7 @@ use crate::report::{Arrival, Event, Reporter};
 use crate::signing::{self, SigningKey};
 pub use attachments::Attachment;
 pub use early::Early;
+pub use limits::check_limits;
 
 /// How to push.
 #[derive(Clone)]
@@ -98,6 +100,7 @@ pub struct PlannedBlob {
 
 /// Asks which blobs the repository has; moves nothing.
 pub async fn plan(prepared: &Prepared, settings: &PushSettings) -> Result<Vec<PlannedBlob>, PackError> {
+    check_limits(named(prepared), settings)?;
     let mut blobs = blobs::of_layers(prepared);
     blobs.extend(blobs::of_documents(&build_manifest(&prepared.package)?));
     let blobs = blobs::once_each(blobs);
@@ -134,6 +137,9 @@ pub async fn push_with(
     attach: Attach<'_>,
     early: Option<Early>,
 ) -> Result<PushSummary, PackError> {
+    // What cannot become a manifest there is not sent at all.
+    check_limits(named(prepared), settings)?;
+    build_manifest(&prepared.package)?;
     let layers = blobs::once_each(blobs::of_layers(prepared));
     let mut arrivals = bring_layers(&layers, settings, early).await?;
 
@@ -171,6 +177,10 @@ pub async fn push_with(
         summary.count(*size, arrival);
     }
     Ok(summary)
+}
+
+fn named(prepared: &Prepared) -> impl ExactSizeIterator<Item = (&str, u64)> {
+    prepared.layers.iter().map(|layer| (layer.path.as_str(), layer.size))
 }
 
 async fn bring_layers(

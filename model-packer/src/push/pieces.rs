@@ -1,6 +1,6 @@
 //! The piece map of what was pushed: from the bytes as they passed, from an earlier push, or from the registry.
 
-use artifact::{Digest, Document, FilePath, FilePieces, PieceMap};
+use artifact::{Digest, Document, FilePieces, PieceMap};
 use futures::TryStreamExt as _;
 
 use super::PushSettings;
@@ -14,7 +14,7 @@ use crate::report::Event;
 pub(super) async fn make(prepared: &Prepared, settings: &PushSettings) -> Result<Option<Document>, PackError> {
     let mut files = Vec::new();
     for layer in &prepared.layers {
-        if let Some(pieced) = &layer.pieced {
+        for pieced in &layer.pieced {
             files.push(file_of(layer, pieced, settings).await?);
         }
     }
@@ -22,10 +22,7 @@ pub(super) async fn make(prepared: &Prepared, settings: &PushSettings) -> Result
 }
 
 async fn file_of(layer: &Layer, pieced: &Pieced, settings: &PushSettings) -> Result<FilePieces, PackError> {
-    let path: FilePath = layer
-        .path
-        .parse()
-        .map_err(|error| PackError::Internal(format!("{error}")))?;
+    let path = pieced.path.clone();
     let known = settings
         .journal
         .as_ref()
@@ -38,7 +35,7 @@ async fn file_of(layer: &Layer, pieced: &Pieced, settings: &PushSettings) -> Res
         None => read_back(layer, pieced, settings).await?,
     };
     let made = FilePieces::of_pieces(path, pieced.digest.clone(), pieced.recorder.sizes(), &digests);
-    let made = made.ok_or_else(|| PackError::Internal(format!("the pieces of {} do not fit", layer.path)))?;
+    let made = made.ok_or_else(|| PackError::Internal(format!("the pieces of {} do not fit", pieced.path)))?;
     if let Some(journal) = &settings.journal {
         journal.keep_pieces(&made)?;
     }
@@ -57,7 +54,7 @@ fn fits(known: &FilePieces, pieced: &Pieced) -> bool {
 /// The registry had the file, or an earlier process sent the start of it: the bytes come back once, proven as a whole.
 async fn read_back(layer: &Layer, pieced: &Pieced, settings: &PushSettings) -> Result<Vec<Digest>, PackError> {
     settings.reporter.tell(&Event::Phase {
-        what: format!("reading {} back for its piece map", layer.path),
+        what: format!("reading {} back for its piece map", pieced.path),
     });
     let range = (pieced.size > 0).then(|| pieced.offset..pieced.offset + pieced.size);
     let mut stream = settings
@@ -79,7 +76,7 @@ async fn read_back(layer: &Layer, pieced: &Pieced, settings: &PushSettings) -> R
     let found = whole.finish();
     if found != pieced.digest {
         return Err(PackError::WrongDigest {
-            what: layer.path.clone(),
+            what: pieced.path.to_string(),
             expected: pieced.digest.clone(),
             found,
         });
@@ -87,5 +84,5 @@ async fn read_back(layer: &Layer, pieced: &Pieced, settings: &PushSettings) -> R
     pieced
         .recorder
         .digests()
-        .ok_or_else(|| PackError::Internal(format!("{} passed and has no pieces", layer.path)))
+        .ok_or_else(|| PackError::Internal(format!("{} passed and has no pieces", pieced.path)))
 }

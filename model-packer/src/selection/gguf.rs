@@ -68,7 +68,7 @@ pub(crate) fn choose(draft: &mut Draft<'_>) -> Result<(), SelectionError> {
     let files: Vec<&ListedFile> = draft.open().filter(|file| is_gguf(&file.path)).collect();
     let (projectors, models): (Vec<_>, Vec<_>) = files
         .into_iter()
-        .partition(|file| base_name(&file.path).starts_with("mmproj"));
+        .partition(|file| base_name(&file.path).to_ascii_lowercase().contains("mmproj"));
     let (others, models): (Vec<_>, Vec<_>) = models
         .into_iter()
         .partition(|file| base_name(&file.path).contains("imatrix"));

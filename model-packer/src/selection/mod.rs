@@ -2,8 +2,10 @@
 //! every file out, in both directions.
 
 mod gguf;
+mod indexes;
 mod patterns;
 mod rules;
+mod variants;
 mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +105,16 @@ pub struct Selection {
     pub warnings: Vec<String>,
 }
 
+impl Selection {
+    /// The error of a choice without weights, with what may have been meant.
+    pub(crate) fn no_weights(&self) -> SelectionError {
+        let largest = self.left.iter().max_by_key(|left| left.size);
+        SelectionError::NoWeights {
+            seen: largest.map(|left| format!("the largest file that stays out is {} ({})", left.path, left.reason)),
+        }
+    }
+}
+
 /// No choice that a server could use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
@@ -152,6 +164,14 @@ pub enum SelectionError {
         /// What is there.
         groups: Vec<QuantGroup>,
     },
+    /// Several variants, none of them the plain one, and no wish.
+    #[error("{name} is there as {}", .variants.join(", "))]
+    SeveralVariants {
+        /// What they are variants of.
+        name: String,
+        /// Their words.
+        variants: Vec<String>,
+    },
     /// A quantisation that is not there.
     #[error("quantisation `{wanted}` is not there; there are: {}", listing(.groups))]
     NoSuchQuant {
@@ -173,8 +193,19 @@ pub enum SelectionError {
     NoSuchFormat(&'static str),
 }
 
+/// Whether no wish could tell them apart.
+fn are_alike(groups: &[QuantGroup]) -> bool {
+    groups
+        .windows(2)
+        .all(|pair| pair[0].label.eq_ignore_ascii_case(&pair[1].label))
+}
+
 fn listing(groups: &[QuantGroup]) -> String {
-    let text = |group: &QuantGroup| format!("{} ({})", group.label, crate::text::bytes(group.size));
+    let alike = groups.len() > 1 && are_alike(groups);
+    let text = |group: &QuantGroup| {
+        let name = group.files.first().filter(|_| alike).map_or(&group.label, |file| file);
+        format!("{name} ({})", crate::text::bytes(group.size))
+    };
     groups.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
@@ -188,6 +219,12 @@ impl SelectionError {
             Self::MissingShards { .. } => "the repository is incomplete or the patterns are too narrow: take the missing files in, or use another revision".into(),
             Self::BadIndex { .. } => "download the index again, or correct it at the source".into(),
             Self::IncompleteSet { .. } => "the repository is incomplete: look for the missing parts, or use another revision".into(),
+            Self::SeveralVariants { variants, .. } => {
+                format!("choose one, for example --variant {}", variants.first().map_or("fp16", String::as_str))
+            }
+            Self::SeveralQuants { groups } if are_alike(groups) => {
+                format!("they are files of several models: leave the others out, for example --exclude '{}'", groups.last().and_then(|group| group.files.first()).map_or("*", String::as_str))
+            }
             Self::SeveralQuants { groups } => {
                 format!("choose one, for example --quant {}", groups.first().map_or("Q4_K_M", |group| group.label.as_str()))
             }
@@ -198,12 +235,20 @@ impl SelectionError {
     }
 }
 
+/// Files of the root whose text decides.
+const TEXTS: [&str; 4] = [
+    "config.json",
+    "model_index.json",
+    "modules.json",
+    "tokenizer_config.json",
+];
+
 /// The small files whose text [`select`] wants to see.
 pub fn wanted_texts(files: &[ListedFile]) -> Vec<&ListedFile> {
     let wanted = |file: &&ListedFile| {
         let root = !file.path.contains('/');
-        let index = file.path.ends_with(".index.json");
-        (root && ["config.json", "model_index.json", "modules.json"].contains(&file.path.as_str())) || index
+        let index = indexes::is_index(&file.path);
+        (root && TEXTS.contains(&file.path.as_str())) || index
     };
     files
         .iter()
@@ -269,6 +314,10 @@ impl<'a> Draft<'a> {
             None => folder.is_empty(),
         };
         self.open().filter(inside).collect()
+    }
+
+    pub(crate) fn is_taken(&self, path: &str) -> bool {
+        self.taken.contains_key(path)
     }
 
     pub(crate) fn is_open(&self, path: &str) -> bool {

@@ -2,8 +2,8 @@
 
 use artifact::FileKind;
 
-use super::weights::is_weight;
-use super::{Draft, Texts, is_reserved};
+use super::weights::{is_weight, module_folders};
+use super::{Draft, Texts, indexes, is_reserved};
 use crate::text::has_extension;
 
 /// Root files up to this size go in unless something speaks against them: a list of good names is never complete.
@@ -125,13 +125,15 @@ fn never(path: &str) -> Option<&'static str> {
 
 /// Everything that goes with the chosen weights.
 pub(crate) fn take_companions(draft: &mut Draft<'_>, texts: &Texts) {
-    let parts = sentence_transformers_folders(texts);
+    let parts = module_folders(texts);
     let diffusers = texts.contains_key("model_index.json");
     let files: Vec<_> = draft.open().collect();
     for file in files {
         let path = file.path.as_str();
         if is_code(path) {
             draft.take(path, FileKind::Code, "code of the repository, allowed by the user");
+        } else if names_nothing_taken(draft, path, texts) && !draft.wishes.include.matches(path) {
+            draft.leave(path, "the index of weights that stay out");
         } else if let Some(kind) = always(path) {
             draft.take(path, kind, "a server or a reader needs it");
         } else if let Some((folder, _)) = path.split_once('/') {
@@ -141,7 +143,7 @@ pub(crate) fn take_companions(draft: &mut Draft<'_>, texts: &Texts) {
             } else {
                 FileKind::WeightConfig
             };
-            if part {
+            if part && kind != FileKind::Weight {
                 draft.take(path, kind, "sentence-transformers: a module's folder");
             } else if diffusers && !is_weight(path) {
                 draft.take(path, kind, "diffusers: configuration of a folder");
@@ -156,9 +158,10 @@ pub(crate) fn take_companions(draft: &mut Draft<'_>, texts: &Texts) {
 }
 
 fn warn_of_gaps(draft: &mut Draft<'_>, texts: &Texts) {
-    let needs_code = texts
-        .get("config.json")
-        .is_some_and(|text| text.contains("\"auto_map\""));
+    let needs_code = ["config.json", "tokenizer_config.json"]
+        .iter()
+        .filter_map(|name| texts.get(*name))
+        .any(|text| text.contains("\"auto_map\""));
     if needs_code && !draft.wishes.allow_remote_code {
         draft
             .warnings
@@ -211,19 +214,9 @@ fn kind_of_small(path: &str) -> FileKind {
     }
 }
 
-/// `1_Pooling` and its like, by the convention and by what modules.json names.
-fn sentence_transformers_folders(texts: &Texts) -> Vec<String> {
-    let Some(text) = texts.get("modules.json") else {
-        return Vec::new();
-    };
-    let modules: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    let paths = modules
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|module| module["path"].as_str());
-    paths
-        .filter(|path| !path.is_empty())
-        .map(|path| path.split('/').next().unwrap_or(path).to_owned())
-        .collect()
+/// Whether it is an index, and every file that it names stays out.
+fn names_nothing_taken(draft: &Draft<'_>, path: &str, texts: &Texts) -> bool {
+    let text = texts.get(path).filter(|_| indexes::is_index(path));
+    let names = text.and_then(|text| indexes::names_in(path, text));
+    names.is_some_and(|names| !names.iter().any(|name| draft.is_taken(name)))
 }

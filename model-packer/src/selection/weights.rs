@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use artifact::FileKind;
 use serde::{Deserialize, Serialize};
 
+use super::indexes::{index_of, indexed_files};
+use super::variants::choose_variant;
 use super::{Draft, SelectionError, Texts, gguf};
 use crate::sources::ListedFile;
 
@@ -43,7 +45,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.word() == word)
     }
 
-    fn suffix(self) -> &'static str {
+    pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Safetensors | Self::Mistral => ".safetensors",
             Self::Bin => ".bin",
@@ -81,7 +83,11 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn of(path: &str) -> Option<Self> {
-        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        Self::of_stem(path.rsplit_once('.').map_or(path, |(stem, _)| stem))
+    }
+
+    /// Of a name without its extension.
+    pub(crate) fn of_stem(stem: &str) -> Option<Self> {
         let (head, total) = stem.rsplit_once("-of-")?;
         let (_, number) = head.rsplit_once('-')?;
         let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -123,7 +129,47 @@ pub(crate) fn choose(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), Selecti
         Some(format) => choose_in(draft, texts, "", format)?,
         None => {}
     }
+    for folder in module_folders(texts) {
+        choose_module(draft, texts, &folder)?;
+    }
     leave_other_sets(draft);
+    Ok(())
+}
+
+/// `1_Pooling` and its like: the folders that modules.json names.
+pub(crate) fn module_folders(texts: &Texts) -> Vec<String> {
+    let Some(text) = texts.get("modules.json") else {
+        return Vec::new();
+    };
+    let modules: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let paths = modules
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|module| module["path"].as_str());
+    paths
+        .filter(|path| !path.is_empty())
+        .map(|path| path.split('/').next().unwrap_or(path).to_owned())
+        .collect()
+}
+
+/// A module has one weight set too: the one of the loaders' order.
+fn choose_module(draft: &mut Draft<'_>, texts: &Texts, folder: &str) -> Result<(), SelectionError> {
+    let prefix = format!("{folder}/");
+    let has = |format: &Format| {
+        let mut files = draft.in_folder(folder).into_iter();
+        files.any(|file| file.path.ends_with(format.suffix()))
+    };
+    if let Some(format) = [Format::Safetensors, Format::Bin, Format::Pt].into_iter().find(has) {
+        choose_in(draft, texts, folder, format)?;
+    }
+    let rest: Vec<&str> = draft.open().map(|file| file.path.as_str()).collect();
+    for path in rest
+        .into_iter()
+        .filter(|path| path.starts_with(&prefix) && is_weight(path))
+    {
+        draft.leave(path, "a second weight set of a module");
+    }
     Ok(())
 }
 
@@ -207,14 +253,21 @@ pub(crate) fn is_weight(path: &str) -> bool {
 }
 
 fn choose_in(draft: &mut Draft<'_>, texts: &Texts, folder: &str, format: Format) -> Result<(), SelectionError> {
-    let index = format
-        .index()
-        .map(|name| join(folder, name))
-        .filter(|index| draft.is_open(index));
-    let files = match index
-        .as_deref()
-        .and_then(|index| texts.get(index).map(|text| (index, text)))
-    {
+    let indexes: Vec<&str> = format.index().into_iter().collect();
+    choose_with(draft, texts, folder, format, &indexes)
+}
+
+/// The same, where an index may have one of several names.
+fn choose_with(
+    draft: &mut Draft<'_>,
+    texts: &Texts,
+    folder: &str,
+    format: Format,
+    indexes: &[&str],
+) -> Result<(), SelectionError> {
+    let index = index_of(draft, folder, format, indexes);
+    let text = index.as_ref().and_then(|index| texts.get(index));
+    let files = match index.as_deref().zip(text) {
         Some((index, text)) => indexed_files(draft, folder, index, text)?,
         None => unindexed_files(draft, folder, format)?,
     };
@@ -229,51 +282,12 @@ fn choose_in(draft: &mut Draft<'_>, texts: &Texts, folder: &str, format: Format)
     Ok(())
 }
 
-fn join(folder: &str, name: &str) -> String {
+pub(super) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() {
         name.to_owned()
     } else {
         format!("{folder}/{name}")
     }
-}
-
-#[derive(Deserialize)]
-struct WeightMap {
-    weight_map: BTreeMap<String, String>,
-}
-
-/// The files that the index names, also in subfolders; one that is missing is an error, because loaders skip it silently.
-fn indexed_files<'a>(draft: &Draft<'a>, folder: &str, index: &str, text: &str) -> Result<Vec<&'a str>, SelectionError> {
-    let bad = |problem: String| SelectionError::BadIndex {
-        index: index.to_owned(),
-        problem,
-    };
-    let map: WeightMap =
-        serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| bad(error.to_string()))?;
-    let mut names: Vec<String> = map.weight_map.into_values().map(|name| join(folder, &name)).collect();
-    names.sort();
-    names.dedup();
-    if names.is_empty() {
-        return Err(bad("it names no file".into()));
-    }
-    let (present, missing): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| draft.is_open(name));
-    if !missing.is_empty() {
-        let why = if missing.iter().all(|name| draft.exists(name)) {
-            "the patterns leave out"
-        } else {
-            "is not there"
-        };
-        return Err(SelectionError::MissingShards {
-            index: index.to_owned(),
-            missing,
-            why,
-        });
-    }
-    Ok(draft
-        .open()
-        .map(|file| file.path.as_str())
-        .filter(|path| present.iter().any(|name| name == path))
-        .collect())
 }
 
 fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> Result<Vec<&'a str>, SelectionError> {
@@ -292,7 +306,7 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
         .map(|file| file.path.as_str())
         .collect();
     let files = drop_consolidated(draft, files, format);
-    let files = choose_variant(draft, &files, format);
+    let files = choose_variant(draft, &files, format)?;
     check_numbering(&files)?;
     if files.len() > 1 && files.iter().all(|path| Shard::of(path).is_none()) {
         draft.warnings.push(format!(
@@ -314,47 +328,6 @@ fn drop_consolidated<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>, format: For
         draft.leave(path, "a second weight set; --format mistral takes it");
     }
     rest
-}
-
-/// `model.safetensors` and `model.fp16.safetensors`: the same tensors twice.
-fn choose_variant<'a>(draft: &mut Draft<'a>, files: &[&'a str], format: Format) -> Vec<&'a str> {
-    let plain = |path: &str| variant_of(path, format).map(|(base, _)| base);
-    let wanted = draft.wishes.variant.clone();
-    let keep = |path: &&str| {
-        let Some((base, variant)) = variant_of(path, format) else {
-            let replaced = wanted.as_ref().is_some_and(|wanted| {
-                files.iter().any(|other| {
-                    variant_of(other, format).is_some_and(|(base, variant)| base == **path && variant == wanted)
-                })
-            });
-            return !replaced;
-        };
-        match &wanted {
-            Some(wanted) => variant == wanted,
-            None => {
-                !files.contains(&base.as_str())
-                    && files
-                        .iter()
-                        .all(|other| plain(other).as_ref() != Some(&base) || *other == *path)
-            }
-        }
-    };
-    let (kept, dropped): (Vec<&str>, Vec<&str>) = files.iter().copied().partition(keep);
-    for path in dropped {
-        draft.leave(path, "another variant of the same weights; --variant chooses");
-    }
-    kept
-}
-
-/// `model.fp16.safetensors` -> (`model.safetensors`, `fp16`).
-fn variant_of(path: &str, format: Format) -> Option<(String, &str)> {
-    let suffix = format.suffix();
-    let (folder, name) = path
-        .rsplit_once('/')
-        .map_or(("", path), |(folder, name)| (folder, name));
-    let (base, variant) = name.strip_suffix(suffix)?.rsplit_once('.')?;
-    let word = ["fp16", "bf16", "fp32", "fp8", "int8", "int4", "non_ema", "ema"].contains(&variant);
-    word.then(|| (join(folder, &format!("{base}{suffix}")), variant))
 }
 
 fn check_numbering(files: &[&str]) -> Result<(), SelectionError> {
@@ -385,29 +358,29 @@ fn diffusers_folders(texts: &Texts) -> Option<Vec<String>> {
     Some(folders.map(|(name, _)| name.clone()).collect())
 }
 
-const DIFFUSERS_INDEXES: [&str; 2] = [
-    "diffusion_pytorch_model.safetensors.index.json",
-    "model.safetensors.index.json",
-];
-
 fn choose_diffusers(draft: &mut Draft<'_>, texts: &Texts, folders: &[String]) -> Result<(), SelectionError> {
+    let formats = [
+        (
+            Format::Safetensors,
+            [
+                "diffusion_pytorch_model.safetensors.index.json",
+                "model.safetensors.index.json",
+            ],
+        ),
+        (
+            Format::Bin,
+            ["diffusion_pytorch_model.bin.index.json", "pytorch_model.bin.index.json"],
+        ),
+    ];
     for folder in folders {
-        let index = DIFFUSERS_INDEXES
-            .iter()
-            .map(|name| join(folder, name))
-            .find(|index| draft.is_open(index));
-        if let Some((index, text)) = index.as_deref().and_then(|index| Some((index, texts.get(index)?))) {
-            for file in indexed_files(draft, folder, index, text)? {
-                draft.take(file, FileKind::Weight, "diffusers: weights of a named folder");
-            }
-            continue;
-        }
-        let has = |suffix: &str| draft.in_folder(folder).iter().any(|file| file.path.ends_with(suffix));
-        let format = [Format::Safetensors, Format::Bin]
-            .into_iter()
-            .find(|format| has(format.suffix()));
-        if let Some(format) = format {
-            choose_in(draft, texts, folder, format)?;
+        let has = |format: Format, indexes: &[&str]| {
+            let files = draft.in_folder(folder);
+            let any = files.iter().any(|file| file.path.ends_with(format.suffix()));
+            any || indexes.iter().any(|name| draft.is_open(&join(folder, name)))
+        };
+        let format = formats.iter().find(|(format, indexes)| has(*format, indexes));
+        if let Some((format, indexes)) = format {
+            choose_with(draft, texts, folder, *format, indexes)?;
         }
     }
     let rest: Vec<&str> = draft

@@ -57,6 +57,14 @@ pub enum SourceError {
         /// Revision.
         revision: String,
     },
+    /// The commit that was resolved a moment ago is no longer there.
+    #[error("{id}: commit {commit} is gone: its branch was rewritten while it was read")]
+    CommitGone {
+        /// Repository.
+        id: String,
+        /// The commit.
+        commit: String,
+    },
     /// The listing names a file that cannot be fetched.
     #[error("{id} has no file `{path}` at this commit")]
     FileNotFound {
@@ -196,6 +204,7 @@ impl SourceError {
                 "make a new token and set it{}",
                 token_from.as_ref().map(|origin| format!(" in place of the one from {origin}")).unwrap_or_default()
             ),
+            Self::CommitGone { .. } => "run the command again; if it stays, the hub itself serves an old commit for this branch: name another revision".into(),
             Self::FileNotFound { .. } => "the revision moved while it was read: run the command again, or pin a commit".into(),
             Self::Mismatch { .. } => {
                 "a proxy or a captive page changes what is downloaded, or the repository was changed: look at the file in a browser from this network".into()

@@ -131,7 +131,14 @@ impl HubClient {
             .bytes()
             .await
             .map_err(|error| connection(&host, error))?;
-        Ok(Document { status, headers, body })
+        let document = Document { status, headers, body };
+        match document.damage() {
+            Some(problem) if (200..300).contains(&status) => Err(SourceError::Part {
+                path: what.to_owned(),
+                problem,
+            }),
+            _ => Ok(document),
+        }
     }
 
     /// The body of a range of a file, when the answer is what was asked for.
@@ -246,6 +253,27 @@ pub(crate) struct Document {
 }
 
 impl Document {
+    /// What happened to the answer on its way: proxies cut, code and replace documents as they do files, and the next one may
+    /// come whole.
+    fn damage(&self) -> Option<String> {
+        if let Some(coding) = self
+            .header("content-encoding")
+            .filter(|coding| !coding.eq_ignore_ascii_case("identity"))
+        {
+            return Some(format!("it came {coding}-coded although that was not asked for"));
+        }
+        if self
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/html"))
+        {
+            return Some("a web page came instead of the answer: a proxy or a login page of this network".into());
+        }
+        let read = serde_json::from_slice::<serde::de::IgnoredAny>(&self.body);
+        read.err()
+            .filter(serde_json::Error::is_eof)
+            .map(|_| format!("the answer ends after {} bytes, in the middle", self.body.len()))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -299,7 +327,12 @@ pub(crate) fn connection(host: &str, error: reqwest::Error) -> SourceError {
 fn wait_of(response: &Response) -> Option<Duration> {
     let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let refused = matches!(response.status().as_u16(), 429 | 503);
-    asked_wait(text("ratelimit"), text("retry-after"), refused)
+    asked_wait(
+        text("ratelimit"),
+        text("retry-after"),
+        refused,
+        std::time::SystemTime::now(),
+    )
 }
 
 /// The error of a status that is no success, with what the body says.
@@ -396,4 +429,52 @@ pub(crate) fn escape(text: &str, keep_slashes: bool) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(endpoint: &str) -> HubClient {
+        let settings = HubSettings::from_environment(&|_| None).unwrap();
+        HubClient::new(endpoint.parse().unwrap(), &["huggingface.co"], None, None, &settings).unwrap()
+    }
+
+    fn hop(client: &HubClient, from: &str, location: &str) -> Result<Option<String>, String> {
+        let answer = http::Response::builder()
+            .status(302)
+            .header("location", location)
+            .body("")
+            .unwrap();
+        let next = client.next_hop("x", &from.parse().unwrap(), &answer.into());
+        next.map(|next| next.map(String::from))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_redirect_never_leads_from_https_to_http() {
+        let hub = client("https://huggingface.co");
+        let from = "https://huggingface.co/a/b";
+        assert_eq!(
+            hop(&hub, from, "https://cdn.example/x?s=1"),
+            Ok(Some("https://cdn.example/x?s=1".into()))
+        );
+        assert_eq!(hop(&hub, from, "/c"), Ok(Some("https://huggingface.co/c".into())));
+        // The hub's own name is followed at the endpoint, with its scheme.
+        assert_eq!(
+            hop(&hub, from, "http://huggingface.co/c"),
+            Ok(Some("https://huggingface.co/c".into()))
+        );
+        for location in [
+            "http://cdn.example/x",
+            "file:///etc/passwd",
+            "ftp://cdn.example/x",
+            "https://",
+        ] {
+            assert!(hop(&hub, from, location).is_err(), "{location}");
+        }
+        let mirror = client("https://mirror.example/hf");
+        let next = hop(&mirror, "https://mirror.example/hf/a", "https://huggingface.co/b?c=d");
+        assert_eq!(next, Ok(Some("https://mirror.example/hf/b?c=d".into())));
+    }
 }

@@ -1,5 +1,6 @@
 //! Hugging Face, and every hub and mirror that speaks like it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use artifact::Digest;
@@ -77,7 +78,7 @@ impl HuggingFace {
             // The info can name a commit that a force push has just removed: ask once more, then say so.
             Err(SourceError::RevisionNotFound { .. }) => {
                 let (id, commit) = self.resolve().await?;
-                let files = self.list(&id, &commit).await?;
+                let files = self.list(&id, &commit).await.map_err(gone)?;
                 Ok(self.snapshot_of(id, commit, files))
             }
             Err(error) => Err(error),
@@ -128,7 +129,7 @@ impl HuggingFace {
         let mut url = self.client.url(&format!(
             "/api/models/{id}/tree/{commit}?recursive=true&expand=false&limit=1000"
         ))?;
-        let mut files = Vec::new();
+        let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
         for _ in 0..PAGE_LIMIT {
             let document = self.client.document(id, &url).await?;
             self.check(id, commit, None, document.status, &document.headers, &document.body)?;
@@ -143,7 +144,7 @@ impl HuggingFace {
                         .join(&next)
                         .map_err(|_| bad_answer(id, "the link to the next page is no address"))?;
                     let next = self.client.on_endpoint(&next)?;
-                    if next == url {
+                    if !seen.insert(next.to_string()) {
                         break;
                     }
                     url = next;
@@ -264,7 +265,8 @@ impl HuggingFace {
         }
         let headers = answer.response.headers().clone();
         let body = answer.response.bytes().await.unwrap_or_default();
-        self.check(id, commit, Some(&file.path), status, &headers, &body)?;
+        self.check(id, commit, Some(&file.path), status, &headers, &body)
+            .map_err(gone)?;
         Err(bad_answer(&file.path, "it is neither the file nor an error"))
     }
 }
@@ -285,6 +287,14 @@ impl ModelSource for HuggingFace {
 
     fn retry_policy(&self) -> RetryPolicy {
         self.client.policy
+    }
+}
+
+/// A commit that the hub named itself, and does not know any more.
+fn gone(error: SourceError) -> SourceError {
+    match error {
+        SourceError::RevisionNotFound { id, revision } => SourceError::CommitGone { id, commit: revision },
+        error => error,
     }
 }
 
@@ -349,17 +359,7 @@ pub(crate) fn sorted(id: &str, mut files: Vec<ListedFile>) -> Result<Vec<ListedF
 }
 
 fn parse<T: serde::de::DeserializeOwned>(what: &str, document: &Document) -> Result<T, SourceError> {
-    serde_json::from_slice(&document.body).map_err(|error| {
-        let page = document
-            .header("content-type")
-            .is_some_and(|kind| kind.starts_with("text/html"));
-        let cause = if page {
-            " (a web page: a proxy or a login page of this network)"
-        } else {
-            ""
-        };
-        bad_answer(what, &format!("{error}{cause}"))
-    })
+    serde_json::from_slice(&document.body).map_err(|error| bad_answer(what, &error.to_string()))
 }
 
 fn bad_answer(what: &str, problem: &str) -> SourceError {

@@ -18,6 +18,9 @@ const OWN_NAMES: [&str; 3] = ["modelscope.cn", "www.modelscope.cn", "www.modelsc
 /// SHA-256 of nothing: the only one with which size 0 is a size.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+/// Listings of a branch that moves meanwhile, before giving up.
+const LISTING_ATTEMPTS: usize = 3;
+
 /// A repository of ModelScope.
 pub struct ModelScope {
     client: HubClient,
@@ -51,6 +54,12 @@ struct Files {
     files: Option<Vec<Entry>>,
     #[serde(default)]
     latest_committer: Option<Committer>,
+}
+
+impl Files {
+    fn commit(&self) -> Option<String> {
+        self.latest_committer.as_ref()?.id.clone()
+    }
 }
 
 #[derive(Deserialize)]
@@ -101,14 +110,27 @@ impl ModelScope {
     }
 
     async fn resolve_and_list(&self) -> Result<Snapshot, SourceError> {
+        for _ in 0..LISTING_ATTEMPTS {
+            if let Some((commit, entries)) = self.list().await? {
+                return self.snapshot_of(commit, entries).await;
+            }
+        }
+        Err(self.bad_answer("it moved to another commit each time that it was listed".into()))
+    }
+
+    /// The commit and everything in it; `None` when the branch moved between two pages of it.
+    async fn list(&self) -> Result<Option<(Option<String>, Vec<Entry>)>, SourceError> {
         let first = self.page("", true).await?;
-        let commit = first.latest_committer.and_then(|committer| committer.id);
+        let commit = first.commit();
         let entries = first.files.unwrap_or_default();
-        let entries = if entries.len() >= self.listing_cap || !children_are_listed(&entries) {
-            self.walk().await?
-        } else {
-            entries
-        };
+        if entries.len() < self.listing_cap && children_are_listed(&entries) {
+            return Ok(Some((commit, entries)));
+        }
+        let walked = self.walk(commit.as_deref()).await?;
+        Ok(walked.map(|entries| (commit, entries)))
+    }
+
+    async fn snapshot_of(&self, commit: Option<String>, entries: Vec<Entry>) -> Result<Snapshot, SourceError> {
         let mut files = Vec::new();
         for entry in entries.into_iter().filter(|entry| !entry.is_tree()) {
             files.push(self.listed(entry).await?);
@@ -127,10 +149,14 @@ impl ModelScope {
     }
 
     /// Folder by folder: a listing that reached the cap, or ignored the wish for the whole tree, is not complete.
-    async fn walk(&self) -> Result<Vec<Entry>, SourceError> {
+    async fn walk(&self, commit: Option<&str>) -> Result<Option<Vec<Entry>>, SourceError> {
         let (mut folders, mut seen, mut files) = (vec![String::new()], BTreeSet::new(), Vec::new());
         while let Some(folder) = folders.pop() {
-            let entries = self.page(&folder, false).await?.files.unwrap_or_default();
+            let page = self.page(&folder, false).await?;
+            if page.commit().as_deref() != commit {
+                return Ok(None);
+            }
+            let entries = page.files.unwrap_or_default();
             if entries.len() >= self.listing_cap {
                 return Err(self.bad_answer(format!(
                     "the folder {folder:?} lists {} entries, at which the hub cuts listings without a sign",
@@ -145,7 +171,7 @@ impl ModelScope {
                 }
             }
         }
-        Ok(files)
+        Ok(Some(files))
     }
 
     async fn page(&self, folder: &str, recursive: bool) -> Result<Files, SourceError> {
@@ -234,6 +260,9 @@ impl ModelScope {
                 Digest::from_hex(hex).map_err(|error| self.bad_answer(format!("the hash of {path:?}: {error}")))?,
             ),
         };
+        if let Some(size) = size.filter(|size| *size > 0 && sha256 == EMPTY) {
+            return Err(self.bad_answer(format!("{path:?} has {size} bytes and the hash of nothing")));
+        }
         let size = match size {
             // Zero means "not known" as well; only the hash of nothing proves it.
             Some(0) | None if sha256 != EMPTY => self.probe_size(&path).await?,

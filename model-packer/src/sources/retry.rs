@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -79,30 +79,38 @@ impl Gate {
     }
 }
 
-/// The wait that an answer asks for: `RateLimit: "bucket";r=0;t=55` first, then `Retry-After` in seconds.
-pub(crate) fn asked_wait(rate_limit: Option<&str>, retry_after: Option<&str>, refused: bool) -> Option<Duration> {
-    let from_limit = rate_limit.and_then(|value| {
-        let field = |name: &str| {
-            value
-                .split(';')
-                .find_map(|part| part.trim().strip_prefix(name))
-                .and_then(|text| text.trim().parse::<u64>().ok())
-        };
-        let left = field("r=");
-        // One second more than asked, as the hub's own client does: its clock is not ours.
-        field("t=")
-            .filter(|_| refused || left == Some(0))
-            .map(|seconds| Duration::from_secs(seconds + 1))
-    });
+/// The wait that an answer asks for: `RateLimit: "bucket";r=0;t=55` first, then `Retry-After` as seconds or as a date.
+pub(crate) fn asked_wait(
+    rate_limit: Option<&str>,
+    retry_after: Option<&str>,
+    refused: bool,
+    now: SystemTime,
+) -> Option<Duration> {
+    let from_limits = rate_limit.and_then(|value| value.split(',').filter_map(|limit| reset_of(limit, refused)).max());
     let from_header = || {
-        retry_after
-            .filter(|_| refused)?
-            .trim()
-            .parse()
-            .ok()
-            .map(Duration::from_secs)
+        let text = retry_after.filter(|_| refused)?.trim();
+        let seconds = text.parse().ok().map(Duration::from_secs);
+        // A date that is over, by the hub's clock or by ours, asks for no wait.
+        seconds.or_else(|| {
+            let until = httpdate::parse_http_date(text).ok()?;
+            Some(until.duration_since(now).unwrap_or_default())
+        })
     };
-    from_limit.or_else(from_header)
+    from_limits.or_else(from_header)
+}
+
+/// The rest of the window, when nothing of this budget is left or the request was refused.
+fn reset_of(limit: &str, refused: bool) -> Option<Duration> {
+    let field = |name: &str| {
+        let mut parts = limit.split(';');
+        let value = parts.find_map(|part| part.trim().strip_prefix(name));
+        value.and_then(|text| text.trim().parse::<u64>().ok())
+    };
+    let used_up = field("r=").map_or(refused, |left| left == 0);
+    // One second more than asked, as the hub's own client does: its clock is not ours.
+    field("t=")
+        .filter(|_| used_up)
+        .map(|seconds| Duration::from_secs(seconds + 1))
 }
 
 #[cfg(test)]
@@ -118,11 +126,17 @@ mod tests {
             (Some("\"api\";r=0;t=3"), None, false, Some(4)),
             (None, Some("12"), true, Some(12)),
             (None, Some("12"), false, None),
-            (Some("nonsense"), Some("Wed, 21 Oct 2026 07:28:00 GMT"), true, None),
+            (Some("\"api\";r=5;t=9, \"resolvers\";r=0;t=12"), None, true, Some(13)),
+            (Some("\"api\";t=9"), None, true, Some(10)),
+            (Some("\"api\";r=3;t=9"), Some("4"), true, Some(4)),
+            (Some("nonsense"), Some("Thu, 01 Jan 1970 00:01:30 GMT"), true, Some(80)),
+            (None, Some("Thu, 01 Jan 1970 00:00:05 GMT"), true, Some(0)),
+            (None, Some("soon"), true, None),
         ];
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
         for (limit, after, refused, seconds) in cases {
             assert_eq!(
-                asked_wait(limit, after, refused),
+                asked_wait(limit, after, refused, now),
                 seconds.map(Duration::from_secs),
                 "{limit:?} {after:?}"
             );

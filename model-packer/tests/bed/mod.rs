@@ -27,6 +27,21 @@ use tempfile::TempDir;
 pub(crate) const PART: u64 = 1 << 20;
 pub(crate) const MODEL: &str = "owner/model";
 
+/// Runs so many of them at the same time, each on a thread of its own: most of a push is waiting, and a test should not.
+pub(crate) fn in_lanes<Lane: Future<Output = T>, T: Send>(count: usize, lane: impl Fn(usize) -> Lane + Sync) -> Vec<T> {
+    let run = |number: usize| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(lane(number))
+    };
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..count).map(|number| scope.spawn(move || run(number))).collect();
+        lanes.into_iter().map(|lane| lane.join().unwrap()).collect()
+    })
+}
+
 pub(crate) struct Bed {
     pub(crate) files: TempDir,
     pub(crate) state: TempDir,
@@ -34,6 +49,7 @@ pub(crate) struct Bed {
     pub(crate) registry: FakeRegistry,
     pub(crate) told: Arc<Told>,
     pub(crate) part: u64,
+    client: std::sync::OnceLock<Client>,
 }
 
 /// Keeps what was told.
@@ -77,6 +93,7 @@ impl Bed {
             state: tempfile::tempdir().unwrap(),
             told: Arc::default(),
             part,
+            client: std::sync::OnceLock::new(),
             files,
         }
     }
@@ -111,7 +128,12 @@ impl Bed {
         settings
     }
 
+    /// One for all pushes: reading the machine's certificates is half of a small one.
     pub(crate) fn client(&self) -> Client {
+        self.client.get_or_init(|| self.new_client()).clone()
+    }
+
+    fn new_client(&self) -> Client {
         let host = self.registry.host();
         let profile = Profile {
             name: "test".into(),

@@ -87,6 +87,7 @@ impl Client {
             reader: None,
             sent: 0,
             restarts: 0,
+            refusals: 0,
         };
         let done = upload.run().await;
         done.map_err(|kind| Error::new("push blob", format!("{digest} to {}", repository_text(target)), kind))
@@ -106,6 +107,8 @@ pub(super) struct Upload<'a> {
     pub(super) reader: Option<Arc<Reader>>,
     pub(super) sent: u64,
     pub(super) restarts: u32,
+    /// Parts at the very start that the registry refused as such.
+    pub(super) refusals: u32,
 }
 
 /// How a part ended.
@@ -214,9 +217,10 @@ impl Upload<'_> {
             match self.send_part(&session).await {
                 Ok(Part::Confirmed(next)) => session = next,
                 Ok(Part::Refused) if self.is_there().await? => return Ok(()),
-                Ok(Part::Refused) => {
-                    let session = self.restart().await?;
-                    return Box::pin(self.in_one(session)).await;
+                Ok(Part::Refused) => return self.in_one_instead().await,
+                Err(failure) if self.takes_no_parts(&session, &failure) => {
+                    self.inner.close_session(self.target, &session.url).await;
+                    return self.in_one_instead().await;
                 }
                 Err(failure) => session = self.recover(session, failure, &mut tries).await?,
             }
@@ -226,6 +230,11 @@ impl Upload<'_> {
                 self.tell(PushEvent::Confirmed(session.offset));
             }
         }
+    }
+
+    async fn in_one_instead(&mut self) -> Result<(), ErrorKind> {
+        let session = self.restart().await?;
+        Box::pin(self.in_one(session)).await
     }
 
     async fn send_part(&mut self, session: &Session) -> Result<Part, Failure> {

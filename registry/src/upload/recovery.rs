@@ -40,7 +40,20 @@ impl Tries {
     }
 }
 
+/// The first part is offered so often: a single refusal may be a proxy's.
+const OFFERS: u32 = 2;
+
 impl Upload<'_> {
+    /// Whether the registry refuses parts as such, and not this one: it never took any, and says so again.
+    pub(super) fn takes_no_parts(&mut self, session: &Session, failure: &Failure) -> bool {
+        let refusal = matches!(
+            failure.kind,
+            ErrorKind::RangeNotSatisfiable(_) | ErrorKind::Status { status: 405 | 501, .. }
+        );
+        self.refusals += u32::from(refusal && session.offset == 0);
+        refusal && session.offset == 0 && self.refusals >= OFFERS
+    }
+
     /// From a failed part to a session that can go on.
     pub(super) async fn recover(
         &mut self,
@@ -59,7 +72,9 @@ impl Upload<'_> {
             ErrorKind::Unauthorized { .. } if failure.login_expired && !tries.renewed => tries.renewed = true,
             ErrorKind::TooLarge { .. } if self.part > SMALLEST_PART => self.part = (self.part / 2).max(SMALLEST_PART),
             ErrorKind::UploadUnknown | ErrorKind::NotFound { .. } => return self.restart().await,
-            error @ ErrorKind::RangeNotSatisfiable(_) => tries.wait(self.inner, error).await?,
+            error @ (ErrorKind::RangeNotSatisfiable(_) | ErrorKind::Status { status: 405 | 501, .. }) => {
+                tries.wait(self.inner, error).await?;
+            }
             error if error.is_retryable() => tries.wait(self.inner, error).await?,
             error => return Err(error),
         }

@@ -314,6 +314,21 @@ async fn a_session_that_the_registry_forgot_begins_again() {
 }
 
 #[tokio::test]
+async fn a_registry_that_refuses_every_part_gets_one_put() {
+    for code in [405, 416, 501] {
+        let registry = FakeRegistry::open().await.unwrap();
+        registry.inject(FaultRule::once("PATCH", "/uploads/", status(code, "")).always());
+        push(&registry, parts(PART as u64)).await.unwrap();
+        assert_eq!(
+            (registry.count("PUT", "digest="), registry.open_uploads()),
+            (1, 0),
+            "{code}"
+        );
+        assert!(registry.count("PATCH", "/uploads/") <= 2, "{code}");
+    }
+}
+
+#[tokio::test]
 async fn a_registry_that_takes_a_part_for_a_blob_gets_one_put() {
     let registry = FakeRegistry::open().await.unwrap();
     registry.inject(FaultRule::once("PATCH", "/uploads/", Fault::StatusAs { code: 201 }).always());

@@ -57,6 +57,8 @@ where
             let Ok((stream, _)) = listener.accept().await else {
                 continue;
             };
+            // Head and body of an answer are two writes, between which a client would wait for its own acknowledgement.
+            let _ = stream.set_nodelay(true);
             let handler = handler.clone();
             connections.spawn(async move {
                 let service = service_fn(move |request| handler(request));

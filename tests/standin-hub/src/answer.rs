@@ -165,6 +165,31 @@ async fn read(path: &Path, span: Range<u64>) -> ByteStream {
     .boxed()
 }
 
+/// A document of the hub, bent where the script says so; files were bent on their way.
+pub(crate) async fn bend_document(mut response: Response, fault: Option<&Fault>) -> Response {
+    let Some(fault) = fault else { return response };
+    if let Fault::DropHeader { name } = fault {
+        response.headers_mut().remove(name.as_str());
+    }
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != "application/json") {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let mut whole = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    match fault {
+        Fault::Short { by } => whole.truncate(whole.len().saturating_sub(usize::try_from(*by).unwrap_or(usize::MAX))),
+        Fault::Gzip => {
+            insert(&mut parts.headers, "content-encoding", "gzip");
+            whole = Bytes::from(gzip_stored(&whole));
+        }
+        _ => {}
+    }
+    insert(&mut parts.headers, "content-length", &whole.len().to_string());
+    let body = bend(stream::iter([Ok(whole)]).boxed(), Some(fault));
+    Response::from_parts(parts, Body::from_stream(body))
+}
+
 /// Bends the body by the faults that work on its bytes.
 fn bend(body: ByteStream, fault: Option<&Fault>) -> ByteStream {
     match fault {

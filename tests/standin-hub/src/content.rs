@@ -11,6 +11,8 @@ use serde::Deserialize;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
+use crate::fault::Fault;
+
 /// Name of the file that holds the settings of a repository; never served.
 pub(crate) const SETTINGS_FILE: &str = ".standin.json";
 
@@ -189,6 +191,13 @@ impl Content {
 }
 
 impl Repository {
+    /// For one answer the branch stands at another commit, and the one before is gone.
+    pub(crate) fn pretend(&mut self, fault: Option<&Fault>) {
+        if let Some(Fault::OtherCommit { commit }) = fault {
+            self.commit.clone_from(commit);
+        }
+    }
+
     /// Whether `revision` names the commit that is there.
     pub(crate) fn has_revision(&self, revision: &str) -> bool {
         ["main", "master", self.commit.as_str()].contains(&revision)
@@ -235,7 +244,8 @@ fn is_sidecar(file: &Path) -> bool {
 fn read_sidecar(file: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(sidecar_of(file)) {
         Ok(text) => Ok(text.split_whitespace().next().map(str::to_owned)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // The longest names leave no room for a sidecar's.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
         Err(error) => Err(error),
     }
 }

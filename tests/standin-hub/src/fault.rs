@@ -14,7 +14,7 @@ pub enum Side {
     ContentNetwork,
 }
 
-/// How an answer goes wrong.
+/// How an answer goes wrong. What is said of bodies holds for files and for documents of the hub alike.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
@@ -47,7 +47,7 @@ pub enum Fault {
     Empty,
     /// 200 with a page of a captive portal.
     Page,
-    /// The body arrives gzip-coded, without a length, and a range is ignored.
+    /// The body arrives gzip-coded; a file without a length, and a range of it is ignored.
     Gzip,
     /// Another status, with headers and a text.
     Status {
@@ -69,12 +69,18 @@ pub enum Fault {
     },
     /// The Range header is ignored: 200 and the whole file.
     IgnoreRange,
+    /// A header of the answer is missing, as behind a mirror that does not pass it on.
+    DropHeader {
+        /// Its name.
+        name: String,
+    },
     /// `Content-Range` names another total.
     OtherTotal {
         /// The total to name.
         total: u64,
     },
-    /// The metadata names another commit than the one before.
+    /// The repository stands at another commit for this answer: a listing or a file of the commit before is not found, and
+    /// metadata names this one.
     OtherCommit {
         /// The commit to name.
         commit: String,

@@ -22,9 +22,10 @@ pub(crate) async fn answer(hub: &Hub, asked: Asked) -> io::Result<Response> {
         [owner, name, rest @ ..] => (owner, name, rest),
         _ => return Ok(not_found("RepoNotFound", "Repository not found")),
     };
-    let Some(repository) = hub.content.repository(owner, name)? else {
+    let Some(mut repository) = hub.content.repository(owner, name)? else {
         return Ok(unknown_repository(hub, &asked));
     };
+    repository.pretend(asked.fault.as_ref());
     if let Some(refusal) = refuse_repository(hub, &asked, &repository) {
         return Ok(refusal);
     }

@@ -31,9 +31,10 @@ pub(crate) async fn answer(hub: &Hub, asked: Asked) -> io::Result<Response> {
     if let Some(refusal) = refuse_token(hub, &asked) {
         return Ok(refusal);
     }
-    let Some(repository) = hub.content.repository(owner, name)? else {
+    let Some(mut repository) = hub.content.repository(owner, name)? else {
         return Ok(failure(404, 10_010_205_001, "模型不存在"));
     };
+    repository.pretend(asked.fault.as_ref());
     let hidden = repository.settings.private || repository.settings.gated.is_some();
     if hidden && !authorised(hub, &asked) {
         return Ok(failure(403, 10_010_205_003, "没有权限访问该模型"));

@@ -1,7 +1,7 @@
 //! What was asked, for assertions: number of requests, ranges, bytes on the wire, credentials in the wrong place.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::fault::Side;
 
@@ -24,9 +24,31 @@ pub struct Recorded {
 pub(crate) struct Recorder {
     requests: Mutex<Vec<Recorded>>,
     body_bytes: AtomicU64,
+    present: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A request that is there until this is dropped.
+pub(crate) struct Present<'a>(&'a Recorder);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.present.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Recorder {
+    /// Counts a request as long as it waits for its answer.
+    pub(crate) fn enter(&self) -> Present<'_> {
+        let now = self.present.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        Present(self)
+    }
+
+    pub(crate) fn busiest(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn record(&self, request: Recorded) {
         if let Ok(mut requests) = self.requests.lock() {
             requests.push(request);

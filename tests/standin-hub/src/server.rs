@@ -4,10 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use axum::serve::ListenerExt as _;
 use http::{HeaderMap, header};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -47,6 +49,8 @@ pub struct HubConfig {
     pub token: Option<String>,
     /// The host that links to the next page name.
     pub page_host: String,
+    /// Time before each answer, so that requests meet.
+    pub latency: Duration,
     /// What goes wrong.
     pub script: FaultScript,
 }
@@ -62,6 +66,7 @@ impl HubConfig {
             capital_hashes: false,
             token: None,
             page_host: "https://huggingface.co".into(),
+            latency: Duration::ZERO,
             script: FaultScript::default(),
         }
     }
@@ -102,6 +107,10 @@ impl StandinHub {
         });
         let serve = |listener: TcpListener, side: Side| {
             let router = Router::new().fallback(handle).with_state((side, Arc::clone(&hub)));
+            // Head and body of an answer are two writes, between which a client would wait for its own acknowledgement.
+            let listener = listener.tap_io(|stream| {
+                let _ = stream.set_nodelay(true);
+            });
             tokio::spawn(async move { axum::serve(listener, router).await })
         };
         let tasks = vec![
@@ -129,6 +138,11 @@ impl StandinHub {
     /// All requests so far.
     pub fn requests(&self) -> Vec<Recorded> {
         self.hub.recorder.requests()
+    }
+
+    /// The most requests that waited for an answer at the same time, on both ports together.
+    pub fn busiest(&self) -> usize {
+        self.hub.recorder.busiest()
     }
 
     /// Bytes of file bodies sent so far.
@@ -199,6 +213,8 @@ impl Asked {
 }
 
 async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -> Response {
+    let _present = hub.recorder.enter();
+    tokio::time::sleep(hub.config.latency).await;
     let asked = match take_apart(side, &hub, request).await {
         Ok(asked) => asked,
         Err(error) => return answer::text(400, &[], error.to_string()),
@@ -221,6 +237,7 @@ async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -
     {
         return answer;
     }
+    let fault = asked.fault.clone();
     let answered = match side {
         Side::ContentNetwork if asked.credential() => Ok(answer::text(
             400,
@@ -231,7 +248,10 @@ async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -
         Side::Hub if model_scope::is_for_us(&asked.segments) => model_scope::answer(&hub, asked).await,
         Side::Hub => hugging_face::answer(&hub, asked).await,
     };
-    answered.unwrap_or_else(|error| answer::text(500, &[], format!("the stand-in hub cannot read its folder: {error}")))
+    match answered {
+        Ok(answered) => answer::bend_document(answered, fault.as_ref()).await,
+        Err(error) => answer::text(500, &[], format!("the stand-in hub cannot read its folder: {error}")),
+    }
 }
 
 async fn take_apart(side: Side, hub: &Hub, request: Request) -> io::Result<Asked> {

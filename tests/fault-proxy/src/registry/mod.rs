@@ -2,6 +2,7 @@
 //! redirects, and scripted faults.
 
 mod auth;
+mod crowd;
 mod manifests;
 mod reply;
 mod routes;
@@ -22,6 +23,7 @@ pub use store::sha256;
 use crate::fault::{FaultRule, FaultScript};
 use crate::server::{Server, serve};
 use auth::Tokens;
+use crowd::Crowd;
 use store::Store;
 
 /// How the registry behaves.
@@ -41,6 +43,8 @@ pub struct RegistryConfig {
     pub referrers: bool,
     /// Life of a token.
     pub token_life: Duration,
+    /// Time before each answer, so that requests meet.
+    pub latency: Duration,
     /// What goes wrong.
     pub script: FaultScript,
 }
@@ -55,6 +59,7 @@ impl Default for RegistryConfig {
             min_part: None,
             referrers: true,
             token_life: Duration::from_mins(5),
+            latency: Duration::ZERO,
             script: FaultScript::default(),
         }
     }
@@ -88,6 +93,7 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     recorded: Mutex<Vec<Recorded>>,
     leaks: Mutex<u32>,
+    crowd: Crowd,
     pub(crate) storage_address: SocketAddr,
 }
 
@@ -106,6 +112,7 @@ impl FakeRegistry {
             tokens: Tokens::default(),
             recorded: Mutex::default(),
             leaks: Mutex::default(),
+            crowd: Crowd::default(),
             storage_address: storage_listener.local_addr()?,
         });
         let for_storage = shared.clone();
@@ -116,7 +123,11 @@ impl FakeRegistry {
         let for_registry = shared.clone();
         let server = serve(TcpListener::bind("127.0.0.1:0").await?, move |request| {
             let shared = for_registry.clone();
-            async move { routes::answer(&shared, request).await }
+            async move {
+                let _present = shared.crowd.enter(request.method().as_str());
+                tokio::time::sleep(shared.config.latency).await;
+                routes::answer(&shared, request).await
+            }
         })?;
         Ok(Self {
             server,
@@ -200,6 +211,11 @@ impl FakeRegistry {
             .iter()
             .filter(|request| request.method == method && request.path.contains(path))
             .count()
+    }
+
+    /// The most requests of this method that were there at the same time.
+    pub fn busiest(&self, method: &str) -> usize {
+        self.shared.crowd.busiest(method)
     }
 
     /// Bytes of blob uploads received so far, repeats included.
