@@ -479,7 +479,7 @@ async fn each_refusal_of_a_hub_has_its_own_message_and_its_own_hint() {
         };
         let _ = writeln!(
             said,
-            "{settings} {source} {}\n  {inner}\n  hint: {}",
+            "{settings} {source} {}\n  {inner}\n  fix: {}",
             token.unwrap_or("no token"),
             error.hint().unwrap_or_default()
         );

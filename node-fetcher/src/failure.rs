@@ -49,6 +49,6 @@ impl fmt::Display for Failure {
         }
         self.hint
             .iter()
-            .try_for_each(|hint| write!(formatter, "\nhint: {hint}"))
+            .try_for_each(|hint| write!(formatter, "\n  fix: {hint}"))
     }
 }

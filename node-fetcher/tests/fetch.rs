@@ -210,8 +210,15 @@ async fn a_refusal_in_the_middle_keeps_what_arrived_and_a_new_process_goes_on_fr
         refused.clone(),
         refused,
     ]);
+    // One connection, so that the refusals come behind the answers and not while those are on their way.
+    let limits = Limits {
+        connections: 1,
+        ..quick_limits()
+    };
+    let fetcher_of =
+        |store: &Arc<Store>| Fetcher::new(Arc::clone(store), registry_only(), limits, Arc::new(Metrics::default()));
     let error = bed
-        .fetch(&fetcher(&bed.store, registry_only()), &Progress::default())
+        .fetch(&fetcher_of(&bed.store), &Progress::default())
         .await
         .unwrap_err();
     assert_eq!(error.reason, FetchReason::Unauthorized, "{}", error.message());

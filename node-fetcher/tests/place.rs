@@ -135,5 +135,5 @@ async fn a_kept_store_serves_the_next_folder_without_the_registry() {
 fn a_reference_without_a_registry_is_told_how_to_be_spelled() {
     let output = pull(&["qwen/qwen3:v1", "--into", "/nonexistent/x"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("hint: "), "{}", text(&output));
+    assert!(text(&output).contains("  fix: "), "{}", text(&output));
 }

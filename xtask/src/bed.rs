@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 pub(crate) fn explain(error: testbed::Error) -> anyhow::Error {
     match error.hint() {
         Some(hint) => {
-            let text = format!("{:#}\nhint: {hint}", anyhow::Error::new(error));
+            let text = format!("{:#}\n  fix: {hint}", anyhow::Error::new(error));
             anyhow::anyhow!(text)
         }
         None => anyhow::Error::new(error),

@@ -68,5 +68,5 @@ fn text_of(error: &PackError) -> String {
     }
     error
         .hint()
-        .map_or_else(|| text.clone(), |hint| format!("{text}\n hint: {hint}"))
+        .map_or_else(|| text.clone(), |hint| format!("{text}\n  fix: {hint}"))
 }

@@ -240,7 +240,7 @@ fn report_text(report: &Report) -> String {
         };
         let _ = writeln!(out, "  {mark:<5} {:<12} {}", finding.probe, finding.detail);
         if let Some(hint) = &finding.hint {
-            let _ = writeln!(out, "        hint: {hint}");
+            let _ = writeln!(out, "        fix: {hint}");
         }
     }
     let profile = &report.profile;

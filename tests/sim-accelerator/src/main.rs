@@ -83,7 +83,7 @@ async fn announce(simulation: Simulation) -> anyhow::Result<()> {
         Ok(()) => Ok(()),
         Err(error) => {
             if let Some(hint) = error.hint() {
-                eprintln!("hint: {hint}");
+                eprintln!("  fix: {hint}");
             }
             Err(error.into())
         }
