@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use matrix::{Matrix, Request, decide, shipped_documents};
+use matrix::{LaunchInput, Matrix, Policy, Request, decide, launch, shipped_documents};
 use serde_json::{Value, json};
 
 #[test]
@@ -75,4 +75,45 @@ fn an_engine_whose_launch_profile_stays_on_one_node_says_so() {
         );
     }
     assert_eq!(said("vllm"), BTreeSet::new());
+}
+
+#[test]
+fn weights_in_one_file_are_loaded_by_the_file_and_others_by_the_folder() {
+    let matrix = Matrix::shipped();
+    let pools = matrix::recognise(matrix, &matrix::observe(&two_nodes())).pools;
+    let started = |engine: &str, format: &str, label: &str, files: &[&str]| -> Vec<String> {
+        let facts = json!({
+            "architectures": ["Qwen3ForCausalLM"], "family": "qwen3", "format": format, "dtype": "bf16",
+            "quantization": {"method": label, "label": label}, "weightBytes": 5_u64 << 30, "layers": 36,
+            "attentionHeads": 32, "kvHeads": 8, "contextLength": 8192, "task": "generate",
+            "kvCache": {"groups": [{"layers": 36, "kind": {"kind": "full", "kvHeads": 8, "keyDim": 128, "valueDim": 128}}]},
+        });
+        let request = Request {
+            facts: serde_json::from_value(facts).unwrap(),
+            pools: pools.clone(),
+            policy: Policy {
+                engine: Some(engine.to_owned()),
+                ..Policy::default()
+            },
+            ..Request::default()
+        };
+        let choice = decide(matrix, &request).chosen.unwrap();
+        let input = LaunchInput {
+            facts: request.facts.clone(),
+            model_path: "/models".to_owned(),
+            files: files.iter().map(|name| (*name).to_owned()).collect(),
+            served_name: "m".to_owned(),
+            ..LaunchInput::default()
+        };
+        launch(matrix, &choice, &input).args
+    };
+    let split = ["config.json", "q4-00001-of-00002.gguf", "q4-00002-of-00002.gguf"];
+    for engine in ["vllm", "sglang", "llama.cpp"] {
+        let args = started(engine, "gguf", "gguf", &split);
+        assert!(args.contains(&"/models/q4-00001-of-00002.gguf".to_owned()), "{args:?}");
+    }
+    for engine in ["vllm", "sglang"] {
+        let args = started(engine, "safetensors", "bf16", &["a.safetensors", "stray.gguf"]);
+        assert!(args.contains(&"/models".to_owned()), "{args:?}");
+    }
 }
