@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use matrix::{LaunchInput, Matrix, Policy, Request, decide, launch, shipped_documents};
+use matrix::{LaunchInput, LintOptions, Matrix, Policy, Request, decide, launch, shipped_documents};
 use serde_json::{Value, json};
 
 #[test]
@@ -116,4 +116,26 @@ fn weights_in_one_file_are_loaded_by_the_file_and_others_by_the_folder() {
         let args = started(engine, "safetensors", "bf16", &["a.safetensors", "stray.gguf"]);
         assert!(args.contains(&"/models".to_owned()), "{args:?}");
     }
+}
+
+#[test]
+fn a_row_that_claims_a_method_which_the_release_has_lost_is_found() {
+    let claims = |change: bool| -> Vec<String> {
+        let mut documents = shipped_documents();
+        for document in documents
+            .iter_mut()
+            .filter(|document| change && document.path.ends_with("support/vllm.yaml"))
+        {
+            document.text = document.text.replace("\"<0.24.0\"", "\">=0.6.0\"");
+        }
+        let findings = matrix::lint(&documents, &LintOptions::default());
+        let claims = findings.into_iter().filter(|finding| finding.rule == "claim");
+        claims.map(|finding| finding.message).collect()
+    };
+    assert_eq!(claims(false), Vec::<String>::new());
+    let found = claims(true);
+    assert!(
+        found.len() == 1 && found[0].contains("does not accept gguf"),
+        "{found:?}"
+    );
 }
