@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Matrix(MatrixCommand::Coverage(own)) => coverage::run(&own, &load()?, output),
         Command::Matrix(MatrixCommand::MirrorList(own)) => mirror_list::run(&own, &load()?, output),
         Command::Matrix(MatrixCommand::Requirements(own)) => requirements::run(&own, &load()?, output),
-        Command::Matrix(MatrixCommand::Render(own)) => render::run(&own, &load()?),
+        Command::Matrix(MatrixCommand::Render(own)) => render::run(&own, &load()?, output),
         Command::Matrix(MatrixCommand::Site(own)) => site::run(&own, &load()?),
         Command::BlastRadius(own) => blast_radius::run(&own, output),
         Command::Completions(own) => pages::completions(own.shell),

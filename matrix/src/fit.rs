@@ -130,6 +130,7 @@ impl<'run> Search<'run> {
                     needs: self.fewest,
                     has: asked,
                     asked: true,
+                    one_node: false,
                 });
             }
             if asked % self.multiple != 0 {
@@ -165,8 +166,14 @@ impl<'run> Search<'run> {
                 needs,
                 has: self.room(),
                 asked: false,
+                one_node: self.is_held_to_one_node(),
             },
         }
+    }
+
+    /// True when the launch profile is what keeps a replica on one node.
+    fn is_held_to_one_node(&self) -> bool {
+        self.most_nodes == 1 && !self.question.parallel.nodes && !is_divided(&self.question.pool.offer)
     }
 
     /// Nodes that a number of devices spreads over.
@@ -292,7 +299,12 @@ impl<'run> Search<'run> {
             return too_little(last).into_iter().collect();
         }
         let (has, asked) = self.asked().map_or((self.room(), false), |asked| (asked, true));
-        let mut reasons = vec![ReasonKind::TooFewDevices { needs, has, asked }];
+        let mut reasons = vec![ReasonKind::TooFewDevices {
+            needs,
+            has,
+            asked,
+            one_node: !asked && self.is_held_to_one_node(),
+        }];
         reasons.extend(too_little(last));
         reasons
     }
@@ -306,6 +318,7 @@ impl<'run> Search<'run> {
                 needs: self.fewest,
                 has: devices,
                 asked: self.asked().is_some(),
+                one_node: false,
             });
         }
         if !devices.is_multiple_of(nodes) {

@@ -228,6 +228,7 @@ impl Linter<'_> {
             self.evidence(row);
             self.reachable(position, row);
             self.claim(position, row);
+            self.method(position, row);
         }
     }
 
@@ -352,7 +353,48 @@ impl Linter<'_> {
             );
         }
     }
+
+    /// A quantization whose method the upstream release does not accept.
+    fn method(&mut self, position: usize, row: &SupportRow) {
+        if row.level.level().is_none() || has_own_code(row) {
+            return;
+        }
+        let contents = self.contents;
+        let claimed = METHODS
+            .iter()
+            .filter(|(label, _)| row.quantizations.list().iter().any(|word| word == label));
+        for (label, method) in claimed {
+            let without = self.index.row_builds(position).iter().find(|build| {
+                let build = &contents.builds[**build];
+                let listed = contents
+                    .lists
+                    .get(&build.upstream_engine)
+                    .and_then(|list| list.quantizations.get(*method));
+                let upstream = build.upstream.as_ref().filter(|_| in_bounds(row, build));
+                matches!((listed, upstream), (Some(listed), Some(upstream)) if !listed.holds(upstream))
+            });
+            if let Some(build) = without {
+                let message = format!(
+                    "the upstream release of {} does not accept {method}, which {label} needs",
+                    contents.builds[*build].id
+                );
+                self.warn(
+                    "claim",
+                    &row.row,
+                    message,
+                    "bound the row with `upstream`, or say in a note that the plugin brings its own model code",
+                );
+            }
+        }
+    }
 }
+
+/// Words for quantizations that are a method of the engine itself, with the method.
+const METHODS: [(&str, &str); 3] = [
+    ("gguf", "gguf"),
+    ("bnb-4bit", "bitsandbytes"),
+    ("bnb-8bit", "bitsandbytes"),
+];
 
 /// The note of a row answers for architectures that upstream does not list.
 fn has_own_code(row: &SupportRow) -> bool {

@@ -218,6 +218,9 @@ pub enum ReasonKind {
         has: u32,
         /// True when `has` is what the deployment asks for.
         asked: bool,
+        /// True when `has` is one node, and more of them would not help: the launch profile starts the engine on one node only.
+        #[serde(default, skip_serializing_if = "is_false")]
+        one_node: bool,
     },
     /// The number of devices does not divide the model's heads, or is not a multiple that the product or row wants.
     Divisibility {
@@ -316,4 +319,9 @@ impl ReasonKind {
             Self::FitUnknown { .. } => "FitUnknown",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }

@@ -1,5 +1,7 @@
 //! `plimsoll blast-radius`: which deployments a change of the matrix would move.
 
+use std::collections::BTreeMap;
+
 use matrix::Choice;
 use serde::Serialize;
 
@@ -95,20 +97,42 @@ fn why(old: Option<&Choice>, decision: &matrix::Decision) -> String {
         verdict.build == old.build && verdict.pool.iter().chain(&verdict.also).any(|pool| *pool == old.pool)
     });
     match verdict {
-        None => format!("{} is no longer in the matrix", old.build),
+        None => format!("{} is no longer in the matrix{}", old.build, nearest(decision)),
         Some(verdict) if !verdict.reasons.is_empty() => {
             let texts: Vec<String> = verdict
                 .reasons
                 .iter()
                 .map(|reason| format!("{} ({})", reason.kind.text(), reason.row))
                 .collect();
-            texts.join("; ")
+            texts.join("; ") + &nearest(decision)
         }
         Some(verdict) => verdict
             .ranked_below
             .as_ref()
             .map_or_else(String::new, |why| format!("{} ranks lower: {why}", old.build)),
     }
+}
+
+/// Who loses a build wants to know what comes nearest.
+fn nearest(decision: &matrix::Decision) -> String {
+    let miss = decision.nearest.first().filter(|_| decision.chosen.is_none());
+    miss.map_or_else(String::new, |miss| {
+        format!("; nearest is {} on {}: {}", miss.build, miss.pool, miss.fix)
+    })
+}
+
+/// How many deployments each effect has.
+fn summary(moved: &[Moved]) -> String {
+    let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in moved {
+        *effects.entry(one.effect).or_default() += 1;
+    }
+    let parts: Vec<String> = effects
+        .iter()
+        .map(|(effect, count)| format!("{count} {effect}"))
+        .collect();
+    let noun = if moved.len() == 1 { "deployment" } else { "deployments" };
+    format!("{} {noun}: {}\n", moved.len(), parts.join(", "))
 }
 
 fn text(moved: &[Moved]) -> String {
@@ -130,5 +154,5 @@ fn text(moved: &[Moved]) -> String {
             ]
         })
         .collect();
-    output::columns(&["deployment", "effect", "from", "to", "why"], &rows)
+    output::columns(&["deployment", "effect", "from", "to", "why"], &rows) + &summary(moved)
 }

@@ -4,7 +4,9 @@ use std::{fmt::Write as _, sync::Arc};
 
 use std::collections::BTreeSet;
 
-use matrix::{Choice, Cluster, Decision, ExplainOptions, Explained, LaunchInput, LaunchPlan, Outcome, Pull, Request};
+use matrix::{
+    Choice, Cluster, Decision, ExplainOptions, Explained, LaunchInput, LaunchPlan, Outcome, Pull, Request, Verdict,
+};
 use model_facts::ModelFacts;
 use serde::Serialize;
 
@@ -156,6 +158,14 @@ fn launch_text(plan: &LaunchPlan) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The verdict on one build and pool for one deployment.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Judged {
+    deployment: String,
+    verdict: Verdict,
+}
+
 pub(crate) fn why_not(own: &WhyNot, loaded: &Loaded, format: Format) -> anyhow::Result<Answer> {
     if loaded.matrix.build(&own.build).is_none() {
         return Err(hinted(
@@ -171,15 +181,20 @@ pub(crate) fn why_not(own: &WhyNot, loaded: &Loaded, format: Format) -> anyhow::
             .verdicts
             .into_iter()
             .filter(|verdict| verdict.build == own.build);
-        verdicts.extend(own.map(|verdict| (answer.deployment.clone(), Arc::unwrap_or_clone(verdict))));
+        verdicts.extend(own.map(|verdict| Judged {
+            deployment: answer.deployment.clone(),
+            verdict: Arc::unwrap_or_clone(verdict),
+        }));
     }
     output::print(format, &verdicts, || {
         verdicts
             .iter()
-            .map(|(name, verdict)| verdict_text(name, verdict))
+            .map(|judged| verdict_text(&judged.deployment, &judged.verdict))
             .collect()
     })?;
-    let works = verdicts.iter().any(|(_, verdict)| verdict.outcome != Outcome::Rejected);
+    let works = verdicts
+        .iter()
+        .any(|judged| judged.verdict.outcome != Outcome::Rejected);
     Ok(if works { Answer::Yes } else { Answer::No })
 }
 

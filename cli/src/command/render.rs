@@ -2,12 +2,28 @@
 
 use crds::{DocumentEncoding, MatrixChannel, MatrixChannelSpec, MatrixRevision, MatrixRevisionSpec};
 
-use crate::{arguments::Render, documents::Loaded, fault::Answer, output};
+use serde::Serialize;
+
+use crate::{
+    arguments::Render,
+    documents::Loaded,
+    fault::Answer,
+    output::{self, Format},
+};
 
 /// Room for the text in one object of the API server: the schema's own limit.
 const PLAIN_LIMIT: usize = 1_000_000;
 
-pub(crate) fn run(own: &Render, loaded: &Loaded) -> anyhow::Result<Answer> {
+/// Several objects as one, as `kubectl` reads and prints them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List {
+    api_version: &'static str,
+    kind: &'static str,
+    items: (MatrixRevision, MatrixChannel),
+}
+
+pub(crate) fn run(own: &Render, loaded: &Loaded, format: Format) -> anyhow::Result<Answer> {
     let frozen = loaded.matrix.revision();
     let name = format!("matrix-{}", frozen.short());
     let (encoding, documents) = encoded(&frozen.text)?;
@@ -20,7 +36,16 @@ pub(crate) fn run(own: &Render, loaded: &Loaded) -> anyhow::Result<Answer> {
         },
     );
     let channel = MatrixChannel::new(&own.channel, MatrixChannelSpec { revision: name });
-    output::write(&format!("{}---\n{}", output::yaml(&revision)?, output::yaml(&channel)?))?;
+    if format == Format::Json {
+        let list = List {
+            api_version: "v1",
+            kind: "List",
+            items: (revision, channel),
+        };
+        output::print(format, &list, String::new)?;
+    } else {
+        output::write(&format!("{}---\n{}", output::yaml(&revision)?, output::yaml(&channel)?))?;
+    }
     Ok(Answer::Yes)
 }
 

@@ -109,12 +109,18 @@ impl ReasonKind {
                 needs,
                 has,
                 asked: true,
+                ..
             } => format!("needs {}, asked {has}", devices(*needs)),
             Self::TooFewDevices {
                 needs,
                 has,
-                asked: false,
-            } => format!("needs {}, a replica can get {has}", devices(*needs)),
+                one_node: true,
+                ..
+            } => format!(
+                "needs {}, a node has {has}, and its launch profile starts the engine on one node only",
+                devices(*needs)
+            ),
+            Self::TooFewDevices { needs, has, .. } => format!("needs {}, a replica can get {has}", devices(*needs)),
             Self::Divisibility { devices: number, rule } => format!("{} do not go with {rule}", devices(*number)),
             Self::TooLittleMemory {
                 needs,
@@ -151,6 +157,12 @@ impl ReasonKind {
             Self::TooFewNodes { needs, .. } => format!("give the pool {needs} nodes"),
             Self::Divisibility { .. } => "ask for another number of devices, or leave the number open".to_owned(),
             Self::TooFewDevices { needs, asked: true, .. } => format!("ask for {}", devices(*needs)),
+            Self::TooFewDevices {
+                needs, one_node: true, ..
+            } => format!(
+                "use nodes with {}, or an engine whose launch profile spans nodes",
+                devices(*needs)
+            ),
             Self::TooFewDevices { needs, .. } => format!("use nodes with {}", devices(*needs)),
             Self::Quarantined { .. } => "lift the quarantine when the cause is mended".to_owned(),
             Self::StackAboveHost { needs, compared, .. } if compared == "driver" => {

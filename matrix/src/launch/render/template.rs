@@ -1,5 +1,7 @@
 //! Placeholders in arguments and environment.
 
+use model_facts::WeightFormat;
+
 use crate::{
     decision::Choice,
     launch::{LaunchInput, LaunchPlan, LaunchProfile, Profile},
@@ -87,8 +89,11 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// The GGUF file to load: the only one, or the first part of a split one.
+/// The GGUF file to load: the only one, or the first part of a split one. Weights of other formats are loaded by their folder.
 fn model_file(input: &LaunchInput) -> String {
+    if !matches!(input.facts.format, WeightFormat::Gguf | WeightFormat::Unknown) {
+        return input.model_path.clone();
+    }
     let mut files: Vec<&String> = input
         .files
         .iter()
