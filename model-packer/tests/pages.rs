@@ -104,6 +104,14 @@ async fn a_push_by_its_lock_gives_the_digest_of_the_push_that_wrote_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_was_carried_over_differs_in_nothing_but_its_lock() {
+    let outputs = follow("air-gap.md").await;
+    let difference: Vec<&str> = outputs[2].lines().filter(|line| !line.starts_with("shared ")).collect();
+    assert_eq!(difference.len(), 1, "{outputs:?}");
+    assert!(difference[0].starts_with("~ source.lock"), "{outputs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lock_also_holds_which_files_were_wished_for() {
     let (bed, place) = bed().await;
     let target = bed.target("name:q4").to_string();
