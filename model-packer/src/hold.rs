@@ -39,3 +39,10 @@ fn is_at(file: &File, path: &Path) -> bool {
     let there = std::fs::symlink_metadata(path).map(identity).ok();
     there.is_some() && there == file.metadata().map(identity).ok()
 }
+
+/// A suffix that no other run has, also none that shares the folder from another container, where process numbers repeat.
+pub(crate) fn unique_suffix() -> String {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("{}-{random:016x}", std::process::id())
+}

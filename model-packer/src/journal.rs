@@ -229,7 +229,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), PackError> {
         path: path.to_owned(),
         source,
     };
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    let beside = path.with_extension(format!("{}.new", hold::unique_suffix()));
     let mut options = fs::OpenOptions::new();
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options

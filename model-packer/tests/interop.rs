@@ -386,3 +386,49 @@ async fn a_killed_push_to_a_registry_that_keeps_broken_sessions_costs_one_part_o
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_is_removed_alone_or_the_answer_says_why_it_cannot_be() {
+    for (name, removes) in [("docker-registry", false), ("distribution", true)] {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        for tag in ["m:v1", "m:stable"] {
+            registry.push(&bed, tag, &PackOptions::default()).await;
+        }
+        let target = registry.reference("m:v1").to_string();
+        let output = bed::program::packer(&bed, &["untag", &target]).await;
+        let said = bed::program::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(!removes)), "{name}: {said}");
+        assert_eq!(said.contains("removes no single tags"), !removes, "{name}: {said}");
+        let there = async |tag: &str| read_remote(&registry.client(), &registry.reference(tag)).await.is_ok();
+        assert_eq!(
+            (there("m:v1").await, there("m:stable").await),
+            (!removes, true),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_layers_go_through_real_registries_and_the_clients_that_people_have() {
+    for name in REGISTRIES {
+        let (bed, registry) = (Bed::start().await, RealRegistry::start(name).await);
+        let oras = tokio::task::spawn_blocking(|| component("oras")).await.unwrap();
+        for number in 0..120 {
+            bed.write(&format!("part_{number}.json"), format!("{number}"));
+        }
+        let digest = registry.push(&bed, "m:v1", &tar_layout()).await;
+        let folder = tempfile::tempdir().unwrap();
+        let reference = registry.reference("m:v1").to_string();
+        run(&oras, &["pull", "--plain-http", &reference, "-o", "out"], folder.path()).await;
+        let layer = std::fs::read(folder.path().join("out").join(artifact::BUNDLE_PATH)).unwrap();
+        let names: Vec<String> = tar::Archive::new(layer.as_slice())
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+            .collect();
+        let model = registry.model(&digest);
+        let shared = model.files.iter().filter(|file| file.shared.is_some());
+        assert_eq!(names, shared.map(|file| file.path.to_string()).collect::<Vec<_>>());
+        assert!(names.len() > 120, "{names:?}");
+    }
+}

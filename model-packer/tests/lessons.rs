@@ -162,6 +162,43 @@ async fn a_redirect_to_the_hub_itself_stays_on_the_mirror() {
 }
 
 #[tokio::test]
+async fn no_redirect_to_another_host_or_port_carries_a_token_or_a_cookie() {
+    let bed = Bed::with(|hub| hub.token = Some("hf_token".into()), RegistryConfig::default()).await;
+    bed.write(".standin.json", r#"{"private": true}"#);
+    let settings = bed.settings(&[("HF_TOKEN", "hf_token"), ("MODELSCOPE_API_TOKEN", "hf_token")]);
+    // Documents and small files are the hub's own answers; what a redirect of them leads to is another port all the same.
+    for (source, path) in [
+        (SOURCE, "/revision/"),
+        (SOURCE, "/tree/"),
+        (SOURCE, "config.json"),
+        ("ms://owner/model", "repo/files"),
+        ("ms://owner/model", "FilePath=config.json"),
+    ] {
+        let to = format!("http://{}/stolen", bed.hub.content_network());
+        bed.hub
+            .push_fault(FaultRule::once(Side::Hub, path, Fault::Redirect { to }).times(2));
+        let _ = bed.gather_with(source, &Wishes::default(), &settings).await;
+        let gathered = bed.gather_with(source, &Wishes::default(), &settings).await;
+        let gathered = match gathered {
+            Ok(gathered) => gathered,
+            // The second redirect was for this one.
+            Err(_) => bed.gather_with(source, &Wishes::default(), &settings).await.unwrap(),
+        };
+        let prepared = model_packer::prepare::prepare(&gathered, &Wishes::default(), &PackOptions::default())
+            .await
+            .unwrap();
+        push(&prepared, &bed.push_settings("m:v1")).await.unwrap();
+        assert_eq!(bed.hub.violations(), [], "{source} {path}");
+    }
+    let stolen = bed
+        .hub
+        .requests()
+        .into_iter()
+        .filter(|request| request.target == "/stolen");
+    assert!(stolen.count() >= 5, "the redirects were followed");
+}
+
+#[tokio::test]
 async fn thousands_of_files_are_listed_completely_by_thousands_and_in_order() {
     let bed = Bed::with(|hub| hub.page_size = 1000, RegistryConfig::default()).await;
     for number in 0..2500 {
@@ -429,7 +466,8 @@ async fn nothing_asks_a_hub_once_the_model_is_in_the_registry() {
 
 #[tokio::test]
 async fn memory_does_not_grow_with_the_model() {
-    let bed = Bed::of_size(48 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    // Without optimisation the program itself has some 30 MiB; the model has 144.
+    let bed = Bed::of_size(72 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
     let target = bed.target("m:v1").to_string();
     let folder = bed.state.path().join("pulled");
     for arguments in [
@@ -438,6 +476,7 @@ async fn memory_does_not_grow_with_the_model() {
     ] {
         let mut child = program(&bed)
             .args(&arguments)
+            .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -454,7 +493,7 @@ async fn memory_does_not_grow_with_the_model() {
         assert!(child.wait().unwrap().success(), "{arguments:?}");
         println!("{arguments:?}: {peak} KiB");
         assert!(
-            (1000..64 << 10).contains(&peak),
+            (1000..120 << 10).contains(&peak),
             "{arguments:?} had {peak} KiB at its peak"
         );
     }

@@ -66,28 +66,11 @@ fn only(bed: &Bed, files: &[&str]) {
     for (number, name) in files.iter().enumerate() {
         let content = match name.rsplit_once('.').map(|(_, suffix)| suffix) {
             Some("safetensors") => bed::safetensors(&format!("t{number}"), 64, number as u64),
-            Some("gguf" | "GGUF") => gguf(),
+            Some("gguf" | "GGUF") => bed::gguf(),
             _ => b"content".to_vec(),
         };
         bed.write(name, content);
     }
-}
-
-/// The smallest GGUF: no tensors, one key.
-fn gguf() -> Vec<u8> {
-    let mut file = b"GGUF".to_vec();
-    file.extend(3u32.to_le_bytes());
-    file.extend(0u64.to_le_bytes());
-    file.extend(1u64.to_le_bytes());
-    let string = |file: &mut Vec<u8>, text: &str| {
-        file.extend((text.len() as u64).to_le_bytes());
-        file.extend(text.as_bytes());
-    };
-    string(&mut file, "general.architecture");
-    file.extend(8u32.to_le_bytes());
-    string(&mut file, "llama");
-    file.resize(file.len().next_multiple_of(32), 0);
-    file
 }
 
 fn tensors(bed: &Bed, file: &str, names: &[&str]) {
@@ -463,7 +446,7 @@ fn quantisations() -> Vec<Case> {
             case(
                 "safetensors beside quantisations",
                 HF,
-                |bed| bed.write("m-Q4_K_M.gguf", gguf()),
+                |bed| bed.write("m-Q4_K_M.gguf", bed::gguf()),
                 Packs(&["m-Q4_K_M.gguf"], ""),
             ),
         ),

@@ -123,6 +123,34 @@ async fn a_link_in_the_folder_leads_nothing_out_of_it() {
 }
 
 #[tokio::test]
+async fn names_and_links_that_would_take_the_place_of_the_pulls_own_files_are_refused() {
+    let bed = Bed::start().await;
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(outside.path(), folder.path().join(".plimsoll-partial")).unwrap();
+    let error = fetch(&bed, "m:v1", folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("is a link"), "{error}");
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    for name in [".plimsoll-complete", ".Plimsoll-partial/x"] {
+        let digest = bed.registry.add_blob("hostile", "mine");
+        let layer = serde_json::json!({"mediaType": "application/vnd.cncf.model.doc.v1.raw", "digest": digest, "size": 4,
+            "annotations": {"org.cncf.model.filepath": name}});
+        let config = serde_json::json!({"mediaType": artifact::media_type::MODEL_CONFIG, "digest": bed.registry.add_blob("hostile", "{}"), "size": 2});
+        let manifest = serde_json::json!({"schemaVersion": 2, "mediaType": artifact::media_type::OCI_MANIFEST, "config": config, "layers": [layer]});
+        bed.registry.add_manifest(
+            "hostile",
+            "v1",
+            artifact::media_type::OCI_MANIFEST,
+            manifest.to_string(),
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let error = fetch(&bed, "hostile:v1", folder.path()).await.unwrap_err();
+        assert!(error.to_string().contains("only this program"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
 async fn verification_makes_the_same_manifest_again_and_names_what_differs() {
     let bed = Bed::start().await;
     for layout in [artifact::Layout::Raw, artifact::Layout::Tar] {

@@ -43,8 +43,8 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
     let early = early(command, &gathered, &settings)?;
     let known = |layer: &Layer| early.iter().for_each(|early| early.send(layer));
     let (wishes, options) = (setup::wishes(&command.choice)?, setup::options(&command.choice)?);
-    let prepared = prepare_telling(&gathered, &wishes, &options, &known).await?;
-    setup::check_locked(&command.choice, &prepared.package)?;
+    let mut prepared = prepare_telling(&gathered, &wishes, &options, &known).await?;
+    setup::hold_to_lock(&command.choice, &mut prepared.package)?;
     let name = format!("{}/{}", settings.target.registry(), settings.target.repository());
     let attach = |built: &Built| {
         Ok(if command.attest {

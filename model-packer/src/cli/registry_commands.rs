@@ -238,7 +238,7 @@ fn report_text(report: &Report) -> String {
             Outcome::Missing => "none",
             Outcome::Bad => "BAD",
         };
-        let _ = writeln!(out, "  {mark:<5} {:<12} {}", finding.probe, finding.detail);
+        let _ = writeln!(out, "  {mark:<5} {:<26} {}", finding.probe, finding.detail);
         if let Some(hint) = &finding.hint {
             let _ = writeln!(out, "        fix: {hint}");
         }
@@ -251,6 +251,9 @@ fn report_text(report: &Report) -> String {
     let _ = write!(out, "uploads {mode}");
     if let Some(limit) = profile.max_blob_bytes {
         let _ = write!(out, ", blobs up to {}", text::bytes(limit));
+    }
+    if let Some(limit) = profile.max_layers {
+        let _ = write!(out, ", at most {limit} layers");
     }
     out
 }

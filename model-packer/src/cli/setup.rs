@@ -91,7 +91,16 @@ pub(super) fn journal(shared: &Shared, reporter: &Reporter) -> Option<Arc<Journa
     None
 }
 
+/// What the flags wish for; a lock also holds what was wished for when it was written, which counts where there are no flags.
 pub(super) fn wishes(choice: &Choice) -> Result<Wishes, PackError> {
+    let own = own_wishes(choice)?;
+    match choice.locked.as_deref().map(read_lock).transpose()? {
+        Some(lock) if own.to_options().is_empty() => Ok(Wishes::from_options(&lock.options)?),
+        _ => Ok(own),
+    }
+}
+
+fn own_wishes(choice: &Choice) -> Result<Wishes, PackError> {
     Ok(Wishes {
         include: Patterns::new(&choice.include)?,
         exclude: Patterns::new(&choice.exclude)?,
@@ -149,17 +158,22 @@ pub(super) async fn gather_source(
     Ok(gathered)
 }
 
-/// What only packing could tell: files of a folder that are not those of the lock.
-pub(super) fn check_locked(choice: &Choice, package: &ModelPackage) -> Result<(), PackError> {
+/// Holds the package to the lock: files of a folder, which only packing could hash, must be those of it. Where the source was
+/// asked, and by which name of the commit, is taken over, because the same lock gives the same digest.
+pub(super) fn hold_to_lock(choice: &Choice, package: &mut ModelPackage) -> Result<(), PackError> {
     let Some(lock) = choice.locked.as_deref().map(read_lock).transpose()? else {
         return Ok(());
     };
     let changed = crate::lock::changed(&lock, &package.files);
-    if changed.is_empty() {
-        Ok(())
-    } else {
-        Err(PackError::Moved(changed))
+    if !changed.is_empty() {
+        return Err(PackError::Moved(changed));
     }
+    if let Some(own) = &mut package.lock {
+        own.endpoint = lock.endpoint;
+        own.revision = lock.revision;
+        own.commit = lock.commit;
+    }
+    Ok(())
 }
 
 /// A locked commit is what is asked for, where the hub knows commits and the user named no revision.

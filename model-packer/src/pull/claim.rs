@@ -23,7 +23,7 @@ impl Claim {
         if let Some(file) = hold::hold(&path)? {
             return Ok(Self { path, file });
         }
-        let path = folder.join(format!("{name}.{}", std::process::id()));
+        let path = folder.join(format!("{name}.{}", hold::unique_suffix()));
         let file = hold::open(&path)?;
         file.set_len(0)?;
         Ok(Self { path, file })

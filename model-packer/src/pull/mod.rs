@@ -33,6 +33,8 @@ const PARTS_IN_MEMORY: usize = 8;
 const PARTS_OF_A_FILE: usize = 4;
 /// Tries of one part, and of one whole file whose hash is wrong.
 const TRIES: usize = 3;
+/// What a pull itself writes into the folder begins like this, and no file of a model does.
+pub(crate) const OWN_NAMES: &str = ".plimsoll-";
 /// Unfinished files; the name says whose they are.
 const PARTIAL: &str = ".plimsoll-partial";
 
@@ -73,6 +75,18 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
         return Err(PackError::No(format!(
             "{} lies in a layer of type {}, which is not unpacked here",
             file.path, file.media_type
+        )));
+    }
+    if let Some(file) = files.iter().find(|file| has_own_name(&file.path)) {
+        return Err(PackError::No(format!(
+            "{} has a name that only this program writes into a folder",
+            file.path
+        )));
+    }
+    if settings.folder.join(PARTIAL).is_symlink() {
+        return Err(PackError::No(format!(
+            "{} is a link, and unfinished files would be written behind it",
+            settings.folder.join(PARTIAL).display()
         )));
     }
     make_folder(&settings.folder.join(PARTIAL))?;
@@ -183,6 +197,10 @@ fn everything_is_there(remote: &Remote, settings: &PullSettings, places: &[PathB
 fn is_marked(settings: &PullSettings, remote: &Remote) -> bool {
     std::fs::read_to_string(settings.folder.join(COMPLETE))
         .is_ok_and(|text| text.trim() == remote.model.digest.as_str())
+}
+
+fn has_own_name(path: &FilePath) -> bool {
+    path.as_str().to_ascii_lowercase().starts_with(OWN_NAMES)
 }
 
 /// A tar without a recorded payload, or something compressed.

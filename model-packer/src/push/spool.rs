@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::content::HashedFile;
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
+use crate::hold;
 
 /// A file on the disk, removed when it has been sent.
 pub(super) struct Spooled {
@@ -30,7 +31,7 @@ impl Spooled {
             return Ok(Self { path });
         }
         // The stream ends only when the hash is right, so a file under its full name is whole.
-        let partial = path.with_extension("part");
+        let partial = path.with_extension(format!("{}.part", hold::unique_suffix()));
         let mut target = tokio::fs::File::create(&partial).await.map_err(failed)?;
         let mut stream = file.open(0).await.map_err(failed)?;
         while let Some(chunk) = stream.try_next().await.map_err(failed)? {

@@ -12,7 +12,7 @@ const OPEN_LIMIT: u64 = 1 << 20;
 pub(crate) const TEXT_LIMIT: u64 = 32 << 20;
 
 /// Folders that hold other formats of the same weights, or the way there.
-const NEVER_FOLDERS: [(&str, &str); 9] = [
+const NEVER_FOLDERS: [(&str, &str); 10] = [
     ("original/", "the original checkpoint, a second weight set"),
     ("metal/", "weights for another runtime"),
     ("coreml/", "weights for another runtime"),
@@ -22,6 +22,7 @@ const NEVER_FOLDERS: [(&str, &str); 9] = [
     ("checkpoint-", "training state"),
     (".git", "belongs to git"),
     (".cache/", "belongs to a download tool"),
+    (crate::pull::OWN_NAMES, "written by a pull into this folder"),
 ];
 
 const NEVER_SUFFIXES: [(&str, &str); 20] = [

@@ -258,3 +258,20 @@ pub(crate) fn safetensors(name: &str, bytes: u64, seed: u64) -> Vec<u8> {
     file.extend(noise.take(data.div_ceil(8)).flatten().take(data));
     file
 }
+
+/// The smallest GGUF: no tensors, one key.
+pub(crate) fn gguf() -> Vec<u8> {
+    let mut file = b"GGUF".to_vec();
+    file.extend(3u32.to_le_bytes());
+    file.extend(0u64.to_le_bytes());
+    file.extend(1u64.to_le_bytes());
+    let string = |file: &mut Vec<u8>, text: &str| {
+        file.extend((text.len() as u64).to_le_bytes());
+        file.extend(text.as_bytes());
+    };
+    string(&mut file, "general.architecture");
+    file.extend(8u32.to_le_bytes());
+    string(&mut file, "llama");
+    file.resize(file.len().next_multiple_of(32), 0);
+    file
+}
