@@ -52,6 +52,16 @@ pub enum PackError {
     /// A file is the text that stands for it in git.
     #[error("{0} is a Git LFS pointer, not the file itself")]
     Pointer(String),
+    /// Two weight files with the same tensor, of which no index says which counts.
+    #[error("tensor {tensor} is in {first} and in {second}, and no index says which counts")]
+    TensorTwice {
+        /// The tensor.
+        tensor: String,
+        /// A file that has it.
+        first: String,
+        /// Another one.
+        second: String,
+    },
     /// A weight file that holds nothing.
     #[error("{0} is empty")]
     EmptyWeights(String),
@@ -167,6 +177,9 @@ impl PackError {
             Self::TooLargeBlob { .. } => Some(
                 "push to a registry that takes larger blobs (`model-packer doctor` shows what is known of one), or pack a variant with smaller files".into(),
             ),
+            Self::TensorTwice { second, .. } => Some(format!(
+                "they are two weight sets: leave one out, for example --exclude '{second}'"
+            )),
             Self::EmptyWeights(_) => Some("an upload or a download broke off: fetch the file again, or use another revision".into()),
             Self::Unverified(_) => Some("leave --require-hash out to pack them with the mark \"unverified\"".into()),
             Self::Moved(_) => {

@@ -1,6 +1,6 @@
 //! Everything that is known before the first byte of a weight moves: the listing, the choice, the small files, the facts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use model_facts::{ModelFacts, ModelFiles};
 
 use crate::error::PackError;
 use crate::header::{Header, POINTER_LIMIT, read_header, refuse_pointer};
-use crate::selection::{Selection, Texts, Wishes, select, wanted_texts};
+use crate::selection::{Selection, Texts, Wishes, is_index, select, wanted_texts};
 use crate::sources::{FileReader, HubHash, ListedFile, ModelSource, Snapshot, read_small};
 
 /// Small files that are read at the same time: hubs count requests.
@@ -69,6 +69,7 @@ pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gat
     gathered.read_side_files().await?;
     gathered.refuse_pointers().await?;
     gathered.read_headers().await?;
+    gathered.refuse_tensors_twice()?;
     gathered.facts = gathered.derive()?;
     gathered.drop_large();
     Ok(gathered)
@@ -152,6 +153,46 @@ impl Gathered {
             .await?;
         self.headers = headers.into_iter().collect();
         Ok(())
+    }
+
+    /// A loader takes all files of a folder together, and the last one that has a tensor wins. Where an index is, it is compared.
+    fn refuse_tensors_twice(&self) -> Result<(), PackError> {
+        let folder_of = |path: &str| {
+            path.rsplit_once('/')
+                .map_or(String::new(), |(folder, _)| folder.to_owned())
+        };
+        let indexed: BTreeSet<String> = self
+            .contents
+            .keys()
+            .filter(|path| is_index(path))
+            .map(|path| folder_of(path))
+            .collect();
+        let mut seen: HashMap<(String, &str), &str> = HashMap::new();
+        for (path, header) in &self.headers {
+            let folder = folder_of(path);
+            let Header::Safetensors(header) = header else { continue };
+            for tensor in header.tensors.iter().filter(|_| !indexed.contains(&folder)) {
+                let before = seen.insert((folder.clone(), &tensor.name), path);
+                if let Some(first) = before.filter(|first| !self.may_be_equal(first, path)) {
+                    return Err(PackError::TensorTwice {
+                        tensor: tensor.name.clone(),
+                        first: first.to_owned(),
+                        second: path.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of one content, such as links: by the hub's hash, and where there is none by everything that was read of them.
+    fn may_be_equal(&self, first: &str, second: &str) -> bool {
+        let listed = |path: &str| self.snapshot.file(path).map(|file| (&file.hash, file.size));
+        let header = |path: &str| match self.headers.get(path) {
+            Some(Header::Safetensors(header)) => Some(&header.tensors),
+            _ => None,
+        };
+        listed(first) == listed(second) && header(first) == header(second)
     }
 
     /// No facts are no error for a set of files that is no model by itself, such as a component of a pipeline.

@@ -418,6 +418,99 @@ fn weight_sets() -> Vec<Case> {
     ]
 }
 
+fn sets_without_an_index() -> Vec<Case> {
+    vec![
+        case(
+            "a whole file beside the shards of it",
+            HF,
+            |bed| {
+                only(bed, &[]);
+                tensors(bed, "model-00001-of-00002.safetensors", &["a"]);
+                tensors(bed, "model-00002-of-00002.safetensors", &["b"]);
+                tensors(bed, "model.safetensors", &["a", "b"]);
+            },
+            Refuses("tensor a is in", "--exclude"),
+        ),
+        case(
+            "several adapters under names of their own",
+            HF,
+            |bed| {
+                only(bed, &[]);
+                bed.write("anime.safetensors", bed::safetensors("lora.up", 64, 1));
+                bed.write("photo.safetensors", bed::safetensors("lora.up", 64, 2));
+            },
+            Refuses(
+                "tensor lora.up is in anime.safetensors and in photo.safetensors",
+                "--exclude 'photo.safetensors'",
+            ),
+        ),
+        case(
+            "an adapter beside the whole model",
+            HF,
+            |bed| {
+                only(bed, &["model.safetensors", "adapter_model.safetensors"]);
+                bed.write("adapter_config.json", "{}");
+            },
+            Packs(&["model.safetensors"], ""),
+        ),
+        case(
+            "the same name of a tensor in two modules",
+            HF,
+            |bed| {
+                only(bed, &["model.safetensors"]);
+                bed.write("modules.json", MODULES);
+                tensors(bed, "1_Pooling/model.safetensors", &["linear.weight"]);
+                tensors(bed, "2_Dense/model.safetensors", &["linear.weight"]);
+            },
+            Packs(
+                &[
+                    "1_Pooling/model.safetensors",
+                    "2_Dense/model.safetensors",
+                    "model.safetensors",
+                ],
+                "",
+            ),
+        ),
+    ]
+}
+
+fn texts_that_decide() -> Vec<Case> {
+    vec![
+        case(
+            "a revision with slashes in its name",
+            "hf://owner/model@refs/pr/4",
+            |bed| {
+                bed.write(".standin.json", r#"{"revisions": ["refs/pr/4"]}"#);
+            },
+            Packs(BOTH, ""),
+        ),
+        case(
+            "a pipeline's list that is no JSON",
+            HF,
+            |bed| bed.write("model_index.json", "{"),
+            Refuses("model_index.json is no index", "download the index again"),
+        ),
+        case(
+            "modules that are no list",
+            HF,
+            |bed| bed.write("modules.json", r#"{"path": "x"}"#),
+            Packs(BOTH, ""),
+        ),
+        case(
+            "only an index of pickles",
+            HF,
+            |bed| {
+                only(bed, &[]);
+                bed.write(
+                    "pytorch_model.bin.index.json",
+                    r#"{"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}"#,
+                );
+            },
+            Refuses("pytorch_model-00001-of-00001.bin", "incomplete"),
+        ),
+    ]
+}
+
 fn quantisations() -> Vec<Case> {
     vec![
         case(
@@ -875,6 +968,8 @@ fn odd_sources_have_the_answer_that_was_decided_before() {
         indexes,
         weights,
         weight_sets,
+        sets_without_an_index,
+        texts_that_decide,
         quantisations,
         compositions,
         pipelines_and_adapters,

@@ -34,7 +34,7 @@ struct WeightMap {
 }
 
 /// `model.safetensors.index.json`, and `model.safetensors.index.fp16.json` of a variant.
-pub(super) fn is_index(path: &str) -> bool {
+pub(crate) fn is_index(path: &str) -> bool {
     let words: Vec<&str> = path.rsplit('.').take(3).collect();
     matches!(words.as_slice(), ["json", "index", _] | ["json", _, "index"])
 }

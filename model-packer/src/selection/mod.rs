@@ -1,6 +1,7 @@
 //! Which files a server needs. Pure: a listing, a few small texts and the user's wishes in; a choice with a reason for
 //! every file out, in both directions.
 
+mod composites;
 mod gguf;
 mod indexes;
 mod patterns;
@@ -14,6 +15,7 @@ use artifact::{FileKind, FilePath, PathError, PathProblem, SOURCE_LOCK_PATH, che
 use serde::Serialize;
 
 pub use gguf::{QuantGroup, quant_of};
+pub(crate) use indexes::is_index;
 pub use patterns::{PatternError, Patterns};
 pub use weights::Format;
 

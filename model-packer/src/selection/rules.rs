@@ -2,7 +2,8 @@
 
 use artifact::FileKind;
 
-use super::weights::{is_weight, module_folders};
+use super::composites::module_folders;
+use super::weights::is_weight;
 use super::{Draft, Texts, indexes, is_reserved};
 use crate::text::has_extension;
 

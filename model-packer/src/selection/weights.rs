@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use artifact::FileKind;
 use serde::{Deserialize, Serialize};
 
+use super::composites::{choose_diffusers, choose_module, diffusers_folders, module_folders};
 use super::indexes::{index_of, indexed_files};
 use super::variants::choose_variant;
 use super::{Draft, SelectionError, Texts, gguf};
@@ -118,7 +119,7 @@ const TRAINING: [&str; 5] = [
 /// Chooses the weights of the whole repository.
 pub(crate) fn choose(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), SelectionError> {
     refuse_raw_parts(draft)?;
-    if let Some(folders) = diffusers_folders(texts) {
+    if let Some(folders) = diffusers_folders(texts)? {
         return choose_diffusers(draft, texts, &folders);
     }
     if draft.is_open("adapter_config.json") && choose_adapter(draft) {
@@ -133,43 +134,6 @@ pub(crate) fn choose(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), Selecti
         choose_module(draft, texts, &folder)?;
     }
     leave_other_sets(draft);
-    Ok(())
-}
-
-/// `1_Pooling` and its like: the folders that modules.json names.
-pub(crate) fn module_folders(texts: &Texts) -> Vec<String> {
-    let Some(text) = texts.get("modules.json") else {
-        return Vec::new();
-    };
-    let modules: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    let paths = modules
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|module| module["path"].as_str());
-    paths
-        .filter(|path| !path.is_empty())
-        .map(|path| path.split('/').next().unwrap_or(path).to_owned())
-        .collect()
-}
-
-/// A module has one weight set too: the one of the loaders' order.
-fn choose_module(draft: &mut Draft<'_>, texts: &Texts, folder: &str) -> Result<(), SelectionError> {
-    let prefix = format!("{folder}/");
-    let has = |format: &Format| {
-        let mut files = draft.in_folder(folder).into_iter();
-        files.any(|file| file.path.ends_with(format.suffix()))
-    };
-    if let Some(format) = [Format::Safetensors, Format::Bin, Format::Pt].into_iter().find(has) {
-        choose_in(draft, texts, folder, format)?;
-    }
-    let rest: Vec<&str> = draft.open().map(|file| file.path.as_str()).collect();
-    for path in rest
-        .into_iter()
-        .filter(|path| path.starts_with(&prefix) && is_weight(path))
-    {
-        draft.leave(path, "a second weight set of a module");
-    }
     Ok(())
 }
 
@@ -252,13 +216,18 @@ pub(crate) fn is_weight(path: &str) -> bool {
         || crate::text::has_extension(path, "pth")
 }
 
-fn choose_in(draft: &mut Draft<'_>, texts: &Texts, folder: &str, format: Format) -> Result<(), SelectionError> {
+pub(super) fn choose_in(
+    draft: &mut Draft<'_>,
+    texts: &Texts,
+    folder: &str,
+    format: Format,
+) -> Result<(), SelectionError> {
     let indexes: Vec<&str> = format.index().into_iter().collect();
     choose_with(draft, texts, folder, format, &indexes)
 }
 
 /// The same, where an index may have one of several names.
-fn choose_with(
+pub(super) fn choose_with(
     draft: &mut Draft<'_>,
     texts: &Texts,
     folder: &str,
@@ -306,6 +275,7 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
         .map(|file| file.path.as_str())
         .collect();
     let files = drop_consolidated(draft, files, format);
+    let files = drop_adapter(draft, files);
     let files = choose_variant(draft, &files, format)?;
     check_numbering(&files)?;
     if files.len() > 1 && files.iter().all(|path| Shard::of(path).is_none()) {
@@ -316,6 +286,18 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
         ));
     }
     Ok(files)
+}
+
+/// What changes a model is no part of it.
+fn drop_adapter<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>) -> Vec<&'a str> {
+    let (adapters, rest): (Vec<_>, Vec<_>) = files.iter().partition(|path| path.starts_with("adapter_model."));
+    if rest.is_empty() {
+        return files;
+    }
+    for path in adapters {
+        draft.leave(path, "an adapter beside the whole model");
+    }
+    rest
 }
 
 fn drop_consolidated<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>, format: Format) -> Vec<&'a str> {
@@ -346,55 +328,6 @@ fn check_numbering(files: &[&str]) -> Result<(), SelectionError> {
         }),
         None => Ok(()),
     }
-}
-
-/// Folders that `model_index.json` names: values that are pairs of library and class.
-fn diffusers_folders(texts: &Texts) -> Option<Vec<String>> {
-    let value: serde_json::Value = serde_json::from_str(texts.get("model_index.json")?).ok()?;
-    let folders = value.as_object()?.iter().filter(|(_, part)| {
-        part.as_array()
-            .is_some_and(|pair| pair.len() == 2 && !pair[1].is_null())
-    });
-    Some(folders.map(|(name, _)| name.clone()).collect())
-}
-
-fn choose_diffusers(draft: &mut Draft<'_>, texts: &Texts, folders: &[String]) -> Result<(), SelectionError> {
-    let formats = [
-        (
-            Format::Safetensors,
-            [
-                "diffusion_pytorch_model.safetensors.index.json",
-                "model.safetensors.index.json",
-            ],
-        ),
-        (
-            Format::Bin,
-            ["diffusion_pytorch_model.bin.index.json", "pytorch_model.bin.index.json"],
-        ),
-    ];
-    for folder in folders {
-        let has = |format: Format, indexes: &[&str]| {
-            let files = draft.in_folder(folder);
-            let any = files.iter().any(|file| file.path.ends_with(format.suffix()));
-            any || indexes.iter().any(|name| draft.is_open(&join(folder, name)))
-        };
-        let format = formats.iter().find(|(format, indexes)| has(*format, indexes));
-        if let Some((format, indexes)) = format {
-            choose_with(draft, texts, folder, *format, indexes)?;
-        }
-    }
-    let rest: Vec<&str> = draft
-        .open()
-        .map(|file| file.path.as_str())
-        .filter(|path| is_weight(path))
-        .collect();
-    for path in rest {
-        draft.leave(
-            path,
-            "not the weights that model_index.json names, or a second set of them",
-        );
-    }
-    Ok(())
 }
 
 /// An adapter without the base model beside it.
