@@ -10,7 +10,8 @@ use artifact::{Digest, FilePieces, PIECE_LIMIT, Piece, plan_pieces};
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::SafetensorsHeader;
 
-use super::{Fetch, PARTS_OF_A_FILE, TRIES};
+use super::fetch::{Fetch, PARTS_OF_A_FILE, TRIES};
+use super::place::hash_prefix;
 use crate::buffers::CHUNK;
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
@@ -117,7 +118,7 @@ impl Fetch<'_> {
             });
         }
         drop(pieces);
-        let (hasher, _) = super::hash_prefix(partial.to_owned(), map.size).await?;
+        let (hasher, _) = hash_prefix(partial.to_owned(), map.size).await?;
         Ok((hasher.finish(), fetched))
     }
 

@@ -1,6 +1,6 @@
 //! A file by one request, taken up again where it broke.
 
-use super::{Fetch, TRIES, Written};
+use super::fetch::{Fetch, TRIES, Written};
 use crate::error::PackError;
 
 /// Chunks that are hashed and written at a time.
