@@ -171,9 +171,10 @@ impl<'run> Search<'run> {
         }
     }
 
-    /// True when the launch profile is what keeps a replica on one node.
+    /// True when the launch profile is what keeps a replica on one node; a node without a device is another trouble.
     fn is_held_to_one_node(&self) -> bool {
-        self.most_nodes == 1 && !self.question.parallel.nodes && !is_divided(&self.question.pool.offer)
+        let divided = is_divided(&self.question.pool.offer);
+        self.per_node > 0 && self.most_nodes == 1 && !self.question.parallel.nodes && !divided
     }
 
     /// Nodes that a number of devices spreads over.
