@@ -1,5 +1,4 @@
 //! What the two READMEs show of `plimsoll` is what it prints.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 use std::{fs, path::Path};
 
