@@ -20,6 +20,10 @@ const VENDORS: usize = 14;
 const PRODUCTS: usize = 6;
 const LAUNCH: &str = "kind: Launch\nname: e\ncommand: [serve]\nport: 8000\nmetricsPath: /metrics\nprobes: {startup: /h, readiness: /h, liveness: /h}\npod: {}\nmemory: {usablePermille: 900, baseMib: 1024, weightsPermille: 50}\nstartup: {loadMibPerSecond: 200, warmupSeconds: 60}\nparallel: {tensor: true, nodes: true}\n";
 
+/// As in the programs.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     println!(
         "{:>6} {:>7} {:>6} {:>9} {:>12} {:>14} {:>12}",

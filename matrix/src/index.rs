@@ -237,7 +237,7 @@ fn profiles(contents: &Contents) -> BTreeMap<String, Profile> {
 /// Rows in the order of what they say. Rows that say the same are equal in every way that matters.
 fn content_rank(contents: &Contents) -> Vec<usize> {
     let place = RowReference {
-        path: String::new(),
+        path: "".into(),
         line: 0,
     };
     let content = |row: &SupportRow| {

@@ -120,7 +120,7 @@ struct Linter<'run> {
 
 impl Linter<'_> {
     fn warn(&mut self, rule: &str, row: &RowReference, message: impl Into<String>, fix: impl Into<String>) {
-        let Some(document) = self.documents.iter().find(|document| document.path == row.path) else {
+        let Some(document) = self.documents.iter().find(|document| *document.path == *row.path) else {
             return;
         };
         let error = LoadError::at_row(document, row.line, message).with_hint(fix);

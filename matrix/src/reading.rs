@@ -1,6 +1,6 @@
 //! From documents to contents: every document, then every row, so that all errors are found in one pass.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     build::Build,
@@ -59,6 +59,7 @@ pub(crate) fn read(parsed: &[Parsed], errors: &mut Vec<LoadError>) -> Contents {
     for source in parsed {
         let mut reader = Reader {
             document: &source.document,
+            path: source.document.path.as_str().into(),
             errors,
         };
         let root = source.root.clone();
@@ -90,6 +91,8 @@ pub(crate) fn read(parsed: &[Parsed], errors: &mut Vec<LoadError>) -> Contents {
 /// One document with the place for its errors.
 struct Reader<'run> {
     document: &'run Document,
+    /// Its path, which all rows share.
+    path: Arc<str>,
     errors: &'run mut Vec<LoadError>,
 }
 
@@ -127,7 +130,7 @@ impl Reader<'_> {
 
     fn row(&self, node: &Node) -> RowReference {
         RowReference {
-            path: self.document.path.clone(),
+            path: Arc::clone(&self.path),
             line: node.place.line,
         }
     }

@@ -1,5 +1,7 @@
 //! Reasons against a candidate: a closed vocabulary with an order of weight. The text is derived, never stored alone.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 mod text;
@@ -8,8 +10,8 @@ mod text;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowReference {
-    /// Path of the document inside the matrix.
-    pub path: String,
+    /// Path of the document inside the matrix; shared, because every reason of every candidate names a row.
+    pub path: Arc<str>,
     /// Line, from 1.
     pub line: u32,
 }

@@ -181,14 +181,14 @@ fn describe(row: &SupportRow, facts: &ModelFacts, product: &str, verdict: Option
 /// The documents that one support document needs: without the others a case takes a fraction of the time.
 fn alone(path: &str) -> Matrix {
     let shipped = Matrix::shipped();
-    let rows = shipped.rows().iter().filter(|row| row.row.path == path);
+    let rows = shipped.rows().iter().filter(|row| *row.row.path == *path);
     let builds: Vec<&Build> = rows.flat_map(|row| shipped.builds_of(row)).collect();
-    let files: BTreeSet<&str> = builds.iter().map(|build| build.row.path.as_str()).collect();
+    let files: BTreeSet<&str> = builds.iter().map(|build| &*build.row.path).collect();
     // A file may hold builds of other vendors beside those that the rows select.
     let beside: Vec<&Build> = shipped
         .builds()
         .iter()
-        .filter(|build| files.contains(build.row.path.as_str()))
+        .filter(|build| files.contains(&*build.row.path))
         .collect();
     let by_image = beside.iter().flat_map(|build| build.images.keys());
     let by_image = by_image
@@ -196,7 +196,7 @@ fn alone(path: &str) -> Matrix {
         .filter_map(|id| Some(shipped.products().get(id)?.vendor.as_str()));
     let named = beside.iter().flat_map(|build| &build.vendors).map(String::as_str);
     let vendors = named.chain(by_image).filter_map(|vendor| shipped.vendors().get(vendor));
-    let products: BTreeSet<&str> = vendors.map(|vendor| vendor.row.path.as_str()).collect();
+    let products: BTreeSet<&str> = vendors.map(|vendor| &*vendor.row.path).collect();
     let needed = |document: &Document| match document.path.split_once('/') {
         Some(("support", _)) => document.path == path,
         Some(("builds", _)) => files.contains(document.path.as_str()),
@@ -210,7 +210,7 @@ fn alone(path: &str) -> Matrix {
 
 fn answers(matrix: &Matrix, path: &str) -> Vec<String> {
     const MANY: usize = 40;
-    let rows: Vec<&SupportRow> = matrix.rows().iter().filter(|row| row.row.path == path).collect();
+    let rows: Vec<&SupportRow> = matrix.rows().iter().filter(|row| *row.row.path == *path).collect();
     let step = rows.len().div_ceil(MANY);
     let cases = rows
         .into_iter()
@@ -247,11 +247,7 @@ fn ask(matrix: &Matrix, row: &SupportRow, id: &str) -> String {
 
 #[test]
 fn every_published_statement_is_answered_as_it_was() {
-    let paths: BTreeSet<&str> = Matrix::shipped()
-        .rows()
-        .iter()
-        .map(|row| row.row.path.as_str())
-        .collect();
+    let paths: BTreeSet<&str> = Matrix::shipped().rows().iter().map(|row| &*row.row.path).collect();
     let mut cases = 0;
     for path in paths {
         let lines = answers(&alone(path), path);

@@ -353,7 +353,7 @@ proptest! {
         for verdict in &decision.verdicts {
             prop_assert_eq!(verdict.outcome == Outcome::Rejected, !verdict.reasons.is_empty(), "{:?}", verdict);
             for reason in verdict.reasons.iter().chain(&verdict.caveats) {
-                let document = documents.iter().find(|document| document.path == reason.row.path);
+                let document = documents.iter().find(|document| *document.path == *reason.row.path);
                 let line = document.and_then(|document| document.text.lines().nth(reason.row.line as usize - 1));
                 prop_assert!(line.is_some(), "{} does not exist", reason.row);
             }

@@ -46,7 +46,7 @@ struct Checker<'run> {
 
 impl Checker<'_> {
     fn report(&mut self, row: &RowReference, message: String, hint: impl Into<String>) {
-        let Some(source) = self.parsed.iter().find(|source| source.document.path == row.path) else {
+        let Some(source) = self.parsed.iter().find(|source| *source.document.path == *row.path) else {
             return;
         };
         self.errors

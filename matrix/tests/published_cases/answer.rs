@@ -88,7 +88,7 @@ fn words(reasons: &[Reason]) -> String {
     let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for reason in reasons {
         let paths = all.entry(reason.kind.token()).or_default();
-        if !paths.contains(&reason.row.path.as_str()) {
+        if !paths.contains(&&*reason.row.path) {
             paths.push(&reason.row.path);
         }
     }
