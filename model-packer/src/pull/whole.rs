@@ -1,5 +1,8 @@
 //! A file by one request, taken up again where it broke.
 
+use bytes::Bytes;
+
+use super::chunks::Chunks;
 use super::fetch::{Fetch, TRIES, Written};
 use crate::error::PackError;
 
@@ -34,21 +37,37 @@ impl Fetch<'_> {
             Ok(chunks) => chunks,
             Err(error) => return Ok((written, Some(error))),
         };
+        let (mut read, mut end) = read_some(&mut chunks).await;
         loop {
-            let (mut read, mut end) = (Vec::with_capacity(AT_A_TIME), None);
-            while read.len() < AT_A_TIME && end.is_none() {
-                match chunks.next().await {
-                    Ok(Some(chunk)) => read.push(chunk),
-                    Ok(None) => end = Some(None),
-                    Err(error) => end = Some(Some(error)),
+            // The next ones come while these are hashed and written.
+            let more = async {
+                match end {
+                    None => read_some(&mut chunks).await,
+                    Some(_) => (Vec::new(), None),
                 }
-            }
-            if !read.is_empty() {
-                written = self.write(written, read, None).await?;
-            }
+            };
+            let (next, step) = tokio::join!(more, self.write(written, read, None));
+            written = step?;
             if let Some(error) = end {
                 return Ok((written, error));
             }
+            (read, end) = next;
         }
     }
+}
+
+/// The end of an answer: as it should be, or by an error.
+type End = Option<registry::Error>;
+
+/// The next chunks, and the end when it came with them.
+async fn read_some(chunks: &mut Chunks) -> (Vec<Bytes>, Option<End>) {
+    let mut read = Vec::with_capacity(AT_A_TIME);
+    while read.len() < AT_A_TIME {
+        match chunks.next().await {
+            Ok(Some(chunk)) => read.push(chunk),
+            Ok(None) => return (read, Some(None)),
+            Err(error) => return (read, Some(Some(error))),
+        }
+    }
+    (read, None)
 }
