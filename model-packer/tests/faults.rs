@@ -116,16 +116,6 @@ async fn attempt(bed: &Bed, repository: &str) -> Result<Digest, PackError> {
         .digest)
 }
 
-fn chain(error: &PackError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let _ = write!(text, ": {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
 /// Cases at the same time.
 const AT_ONCE: usize = 8;
 
@@ -166,7 +156,7 @@ async fn told_of(name: &str, rule: FaultRule) -> String {
         );
         let said = match outcome {
             Ok(_) => "packed".to_owned(),
-            Err(error) => chain(&error).replace(&bed.hub.url(), "http://hub"),
+            Err(error) => bed::chain(&error).replace(&bed.hub.url(), "http://hub"),
         };
         let _ = writeln!(told, "{name}, {repository}: {}", without_numbers(&said, &bed));
     }

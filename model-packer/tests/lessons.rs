@@ -95,14 +95,7 @@ fn paths(requests: &[Recorded]) -> Vec<&str> {
 #[tokio::test]
 async fn a_model_takes_few_requests_and_each_names_the_commit() {
     let bed = Bed::start().await;
-    let commit = bed
-        .gather(SOURCE, &Wishes::default())
-        .await
-        .unwrap()
-        .snapshot
-        .commit
-        .clone()
-        .unwrap();
+    let commit = bed.commit().await;
     let before = bed.hub.requests().len();
     // Patience, because what is asked again would be counted.
     let mut settings = bed.settings(&[]);
@@ -220,14 +213,7 @@ async fn thousands_of_files_are_listed_completely_by_thousands_and_in_order() {
 #[tokio::test]
 async fn a_page_that_leads_back_to_an_earlier_one_ends_the_listing_with_an_error() {
     let bed = Bed::start().await;
-    let commit = bed
-        .gather(SOURCE, &Wishes::default())
-        .await
-        .unwrap()
-        .snapshot
-        .commit
-        .clone()
-        .unwrap();
+    let commit = bed.commit().await;
     let link = |cursor: u32| {
         let tree = format!("/api/models/owner/model/tree/{commit}?recursive=true&expand=false&cursor={cursor}");
         Fault::Status {

@@ -3,8 +3,6 @@
 
 mod bed;
 
-use std::fmt::Write as _;
-
 use bed::Bed;
 use fault_proxy::registry::RegistryConfig;
 use model_packer::PackError;
@@ -906,16 +904,6 @@ fn entries_of_modelscope() -> Vec<Case> {
     ]
 }
 
-fn chain(error: &PackError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let _ = write!(text, ": {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
 /// Everything that comes before the first byte is sent.
 async fn pack(bed: &Bed, source: &str, wishes: &Wishes) -> Result<Gathered, PackError> {
     let gathered = bed.gather(source, wishes).await?;
@@ -949,12 +937,12 @@ async fn problem_of(case: &Case) -> Option<String> {
             (!right).then(|| format!("{}: {found:?}, warnings {warned:?}", case.name))
         }
         (Err(error), Refuses(message, hint)) => {
-            let (said, hinted) = (chain(&error), error.hint().unwrap_or_default());
+            let (said, hinted) = (bed::chain(&error), error.hint().unwrap_or_default());
             let right = said.contains(message) && hinted.contains(hint) && !error.is_ours();
             (!right).then(|| format!("{}: {said:?}, hint {hinted:?}", case.name))
         }
         (Ok(gathered), Refuses(..)) => Some(format!("{}: packed {:?}", case.name, gathered.selection.taken)),
-        (Err(error), Packs(..)) => Some(format!("{}: refused with {:?}", case.name, chain(&error))),
+        (Err(error), Packs(..)) => Some(format!("{}: refused with {:?}", case.name, bed::chain(&error))),
     }
 }
 

@@ -11,7 +11,7 @@ use model_packer::PackError;
 use model_packer::prepare::{PackOptions, prepare};
 use model_packer::push::push;
 use model_packer::selection::Wishes;
-use model_packer::sources::HubHash;
+use model_packer::sources::{HubHash, HubSettings};
 use standin_hub::RangeMode;
 
 const SOURCE: &str = "ms://owner/model";
@@ -58,14 +58,20 @@ async fn modelscope_files_come_whole_however_it_answers_a_range() {
     }
 }
 
-#[tokio::test]
-async fn a_listing_that_reached_the_cap_is_walked_folder_by_folder() {
+/// A hub that lists twelve files at most, and nine in a folder of a folder.
+async fn bed_with_a_cap() -> (Bed, HubSettings) {
     let bed = Bed::with(|hub| hub.listing_cap = 12, RegistryConfig::default()).await;
     for number in 0..9 {
         bed.write(&format!("deep/er/{number}.txt"), "x");
     }
     let mut settings = bed.settings(&[]);
     settings.listing_cap = 12;
+    (bed, settings)
+}
+
+#[tokio::test]
+async fn a_listing_that_reached_the_cap_is_walked_folder_by_folder() {
+    let (bed, settings) = bed_with_a_cap().await;
     let gathered = bed.gather_with(SOURCE, &Wishes::default(), &settings).await.unwrap();
     assert_eq!(
         paths(&gathered).iter().filter(|path| path.starts_with("deep/")).count(),
@@ -212,12 +218,7 @@ async fn revisions_of_single_files_decide_nothing_and_a_second_push_sends_nothin
 
 #[tokio::test]
 async fn a_branch_that_moves_between_two_pages_of_its_listing_is_listed_again() {
-    let bed = Bed::with(|hub| hub.listing_cap = 12, RegistryConfig::default()).await;
-    for number in 0..9 {
-        bed.write(&format!("deep/er/{number}.txt"), "x");
-    }
-    let mut settings = bed.settings(&[]);
-    settings.listing_cap = 12;
+    let (bed, settings) = bed_with_a_cap().await;
     let still = bed.gather_with(SOURCE, &Wishes::default(), &settings).await.unwrap();
     let moved = standin_hub::FaultRule::once(
         standin_hub::Side::Hub,

@@ -217,11 +217,11 @@ async fn take_up(partial: &Path, size: u64) -> Result<Written, PackError> {
         .open(partial)
         .map_err(failed)?;
     let held = file.metadata().map_err(failed)?.len();
-    let (hasher, _) = if held > 0 && held <= size {
+    let hasher = if held > 0 && held <= size {
         hash_prefix(partial.to_owned(), held).await?
     } else {
         file.set_len(0).map_err(failed)?;
-        (Sha256Hasher::default(), 0)
+        Sha256Hasher::default()
     };
     file.seek(SeekFrom::Start(hasher.bytes())).map_err(failed)?;
     Ok(Written { hasher, file })

@@ -118,7 +118,7 @@ impl Fetch<'_> {
             });
         }
         drop(pieces);
-        let (hasher, _) = hash_prefix(partial.to_owned(), map.size).await?;
+        let hasher = hash_prefix(partial.to_owned(), map.size).await?;
         Ok((hasher.finish(), fetched))
     }
 

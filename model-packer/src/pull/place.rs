@@ -50,11 +50,12 @@ pub(super) async fn has_content(place: &Path, size: u64, digest: &Digest) -> Res
         Ok(metadata) if metadata.is_file() && metadata.len() == size => {}
         _ => return Ok(false),
     }
-    let (hasher, _) = hash_prefix(place.to_owned(), size).await?;
+    let hasher = hash_prefix(place.to_owned(), size).await?;
     Ok(hasher.finish() == *digest)
 }
 
-pub(super) async fn hash_prefix(path: PathBuf, length: u64) -> Result<(Sha256Hasher, u64), PackError> {
+/// The hash of the first bytes of a file, to go on from.
+pub(super) async fn hash_prefix(path: PathBuf, length: u64) -> Result<Sha256Hasher, PackError> {
     let failed = path.clone();
     let hashed = tokio::task::spawn_blocking(move || {
         let file = std::fs::File::open(&path)?;
@@ -64,7 +65,7 @@ pub(super) async fn hash_prefix(path: PathBuf, length: u64) -> Result<(Sha256Has
         loop {
             let read = reader.read(&mut buffer)?;
             if read == 0 {
-                return Ok((hasher, length));
+                return Ok(hasher);
             }
             hasher.update(&buffer[..read]);
         }

@@ -181,6 +181,12 @@ impl Bed {
         self.gather_with(source, wishes, &self.settings(&[])).await
     }
 
+    /// The commit that the hub has now.
+    pub(crate) async fn commit(&self) -> String {
+        let gathered = self.gather("hf://owner/model", &Wishes::default()).await.unwrap();
+        gathered.snapshot.commit.clone().unwrap()
+    }
+
     pub(crate) async fn gather_with(
         &self,
         source: &str,
@@ -274,4 +280,16 @@ pub(crate) fn gguf() -> Vec<u8> {
     string(&mut file, "llama");
     file.resize(file.len().next_multiple_of(32), 0);
     file
+}
+
+/// An error with all its causes.
+pub(crate) fn chain(error: &PackError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text += ": ";
+        text += &inner.to_string();
+        cause = inner.source();
+    }
+    text
 }
