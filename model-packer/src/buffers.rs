@@ -8,8 +8,14 @@ use bytes::Bytes;
 /// Small enough to stay in the processor's cache between hashing and writing, large enough that a call costs nothing; writes of
 /// megabytes at once cost the kernel several times as much.
 pub(crate) const CHUNK: usize = 256 << 10;
-/// Chunks of files, as many as a pull holds at once.
-pub(crate) static CHUNKS: Buffers = Buffers::new(CHUNK, 128);
+/// Chunks of local files on their way.
+pub(crate) static CHUNKS: Buffers = Buffers::new(CHUNK, 32);
+/// A part of a large file, by one request: registries read some megabytes ahead for each, so short ones cost them more than long.
+pub(crate) const PART: usize = 6 << 20;
+/// Parts in memory, over all files.
+pub(crate) const PARTS_IN_MEMORY: usize = 4;
+/// Parts on their way.
+pub(crate) static PARTS: Buffers = Buffers::new(PART, PARTS_IN_MEMORY);
 
 /// Buffers of one size.
 pub(crate) struct Buffers {

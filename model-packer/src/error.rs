@@ -160,6 +160,12 @@ pub enum PackError {
     Internal(String),
 }
 
+impl From<tokio::task::JoinError> for PackError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
 impl PackError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {

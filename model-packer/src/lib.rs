@@ -10,6 +10,7 @@ pub mod gather;
 pub mod hashing;
 pub mod header;
 mod hold;
+mod in_order;
 pub mod journal;
 mod layers;
 pub mod licence;

@@ -4,6 +4,7 @@
 mod bed;
 
 use bed::Bed;
+use fault_proxy::registry::RegistryConfig;
 use fault_proxy::{Fault, FaultRule};
 use model_packer::packed::{Remote, derive_again, read_lock, read_remote};
 use model_packer::prepare::PackOptions;
@@ -17,10 +18,19 @@ async fn remote(bed: &Bed, name: &str) -> Remote {
 }
 
 async fn fetch(bed: &Bed, name: &str, folder: &std::path::Path) -> Result<PullSummary, model_packer::PackError> {
+    fetch_by(bed, name, folder, 2).await
+}
+
+async fn fetch_by(
+    bed: &Bed,
+    name: &str,
+    folder: &std::path::Path,
+    jobs: usize,
+) -> Result<PullSummary, model_packer::PackError> {
     let settings = PullSettings {
         client: bed.client(),
         folder: folder.to_owned(),
-        jobs: 2,
+        jobs,
         reporter: bed.told.clone(),
     };
     pull(&remote(bed, name).await, &settings).await
@@ -85,6 +95,33 @@ async fn cut_answers_and_ignored_ranges_are_survived() {
         bed.registry.inject(FaultRule::once("GET", "/blobs/", fault).times(2));
         fetch(&bed, "m:v1", folder.path()).await.unwrap();
         assert_same(&bed, folder.path());
+    }
+}
+
+#[tokio::test]
+async fn large_files_that_are_fewer_than_the_jobs_come_by_several_requests_each() {
+    let bed = Bed::of_size(20 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
+    let whole = 20 << 20;
+    for (jobs, fault, requests) in [
+        (2, None, 1..=1),
+        (4, None, 4..=4),
+        (4, Some(Fault::Cut { after: 1000 }), 5..=5),
+        (4, Some(Fault::IgnoreRange), 4..=5),
+        (4, Some(Fault::OtherRange { shift: 7 }), 4..=5),
+        // The file is empty again then, and all parts come anew.
+        (4, Some(Fault::WrongByte { at: whole / 2 }), 5..=8),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let before = bed.registry.count("GET", &digest);
+        if let Some(fault) = fault.clone() {
+            bed.registry.inject(FaultRule::once("GET", &digest, fault).after(1));
+        }
+        fetch_by(&bed, "m:v1", folder.path(), jobs).await.unwrap();
+        assert_same(&bed, folder.path());
+        let made = bed.registry.count("GET", &digest) - before;
+        assert!(requests.contains(&made), "{made} requests by {jobs} jobs and {fault:?}");
     }
 }
 

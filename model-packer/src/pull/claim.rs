@@ -25,7 +25,6 @@ impl Claim {
         }
         let path = folder.join(format!("{name}.{}", hold::unique_suffix()));
         let file = hold::open(&path)?;
-        file.set_len(0)?;
         Ok(Self { path, file })
     }
 

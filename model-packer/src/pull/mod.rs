@@ -3,6 +3,7 @@
 mod chunks;
 mod claim;
 mod fetch;
+mod parts;
 mod pieces;
 mod place;
 mod whole;
@@ -11,21 +12,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use artifact::{Encoding, FileKind, FilePath, PackedFile, PieceMap};
-use futures::{StreamExt as _, TryStreamExt as _};
 use registry::Client;
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
-use fetch::{Fetch, PART};
+use fetch::Fetch;
 use pieces::LocalPieces;
 use place::make_folder;
 
+use crate::buffers::{PART, PARTS_IN_MEMORY};
 use crate::error::PackError;
 use crate::packed::{Remote, content_of, size_of};
 use crate::report::{Arrival, Event, Reporter};
 
-/// Parts in memory, over all files.
-const PARTS_IN_MEMORY: usize = 8;
 /// What a pull itself writes into the folder begins like this, and no file of a model does.
 pub(crate) const OWN_NAMES: &str = ".plimsoll-";
 /// Unfinished files; the name says whose they are.
@@ -97,23 +97,17 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     let mut order: Vec<&PackedFile> = files.iter().collect();
     order.sort_by_key(|file| std::cmp::Reverse(size_of(file)));
     // As many large files as there are jobs keep as many connections busy, and a request for each part is work for the registry.
-    let large = order.iter().filter(|file| size_of(file) > 2 * PART).count();
-    let pulls = order.into_iter().map(|file| {
-        let fetch = Fetch {
-            settings,
-            reference: &remote.reference,
-            file,
-            budget: Arc::clone(&budget),
-            map: map.as_ref().and_then(|map| map.file(content_of(file))),
-            local: &local,
-            in_one: large >= settings.jobs,
-        };
-        async move { fetch.run().await }
+    let large = order.iter().filter(|file| size_of(file) > 2 * PART as u64).count();
+    let tasks = order.into_iter().map(|file| Fetch {
+        settings: settings.clone(),
+        reference: remote.reference.clone(),
+        file: file.clone(),
+        budget: Arc::clone(&budget),
+        map: map.as_ref().and_then(|map| map.file(content_of(file)).cloned()),
+        local: Arc::clone(&local),
+        in_one: large >= settings.jobs,
     });
-    let arrivals: Vec<(u64, Arrival)> = futures::stream::iter(pulls)
-        .buffer_unordered(settings.jobs.max(1))
-        .try_collect()
-        .await?;
+    let arrivals = run_all(tasks, settings.jobs).await?;
     // Empty again when everything is in its place; anything else in it belongs to another run.
     let _ = std::fs::remove_dir(settings.folder.join(PARTIAL));
     crate::journal::write_whole(
@@ -126,11 +120,32 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     };
     for (size, arrival) in arrivals {
         match arrival {
-            Arrival::Fetched(fetched) => summary.fetched += fetched,
+            Arrival::Fetched(bytes) => summary.fetched += bytes,
             _ => summary.present += size,
         }
     }
     Ok(summary)
+}
+
+/// Each file is a task of its own, so many at a time; all end with the first that fails.
+async fn run_all(tasks: impl Iterator<Item = Fetch>, jobs: usize) -> Result<Vec<(u64, Arrival)>, PackError> {
+    let (mut running, mut arrivals) = (JoinSet::new(), Vec::new());
+    for fetch in tasks {
+        if running.len() >= jobs.max(1) {
+            arrivals.extend(next_of(&mut running).await?);
+        }
+        running.spawn(Arc::new(fetch).run());
+    }
+    while let Some(arrival) = next_of(&mut running).await? {
+        arrivals.push(arrival);
+    }
+    Ok(arrivals)
+}
+
+async fn next_of(
+    running: &mut JoinSet<Result<(u64, Arrival), PackError>>,
+) -> Result<Option<(u64, Arrival)>, PackError> {
+    running.join_next().await.transpose()?.transpose()
 }
 
 /// The piece map that the manifest names, proven by its digest. A model without one is pulled as a whole.
@@ -171,10 +186,8 @@ async fn find_local(remote: &Remote, settings: &PullSettings) -> Result<Arc<Loca
     if everything_is_there(remote, settings, &places) {
         return Ok(Arc::default());
     }
-    let found = tokio::task::spawn_blocking(move || LocalPieces::find(places)).await;
-    found
-        .map(Arc::new)
-        .map_err(|error| PackError::Internal(error.to_string()))
+    let found = tokio::task::spawn_blocking(move || LocalPieces::find(places)).await?;
+    Ok(Arc::new(found))
 }
 
 /// By size alone: whether it is worth looking for pieces at all.

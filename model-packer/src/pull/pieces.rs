@@ -10,7 +10,8 @@ use artifact::{Digest, FilePieces, PIECE_LIMIT, Piece, plan_pieces};
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::SafetensorsHeader;
 
-use super::fetch::{Fetch, PARTS_OF_A_FILE, TRIES};
+use super::fetch::{Fetch, TRIES};
+use super::parts::PARTS_OF_A_FILE;
 use super::place::hash_prefix;
 use crate::buffers::CHUNK;
 use crate::error::PackError;
@@ -77,28 +78,14 @@ fn hash_range(file: &File, offset: u64, length: u64) -> std::io::Result<Digest> 
     Ok(hasher.finish())
 }
 
-impl Fetch<'_> {
+impl Fetch {
     /// Fills the unfinished file piece by piece; returns the digest of the whole and the bytes that came.
-    pub(super) async fn fetch_pieces(
-        &self,
-        partial: &Path,
-        map: &FilePieces,
-        local: &Arc<LocalPieces>,
-    ) -> Result<(Digest, u64), PackError> {
-        let failed = |source| PackError::File {
+    pub(super) async fn fetch_pieces(&self, partial: &Path, map: &FilePieces) -> Result<(Digest, u64), PackError> {
+        let file = Arc::new(open_sized(partial, map.size).map_err(|source| PackError::File {
             step: "write",
             path: partial.to_owned(),
             source,
-        };
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(partial)
-            .map_err(failed)?;
-        file.set_len(map.size).map_err(failed)?;
-        let file = Arc::new(file);
+        })?);
         let path = self.file.path.to_string();
         self.settings.reporter.tell(&Event::Started {
             path: path.clone(),
@@ -107,7 +94,7 @@ impl Fetch<'_> {
         });
         let (mut done, mut fetched) = (0, 0);
         let all = map.pieces();
-        let pieces = all.iter().map(|piece| self.bring_piece(&file, partial, piece, local));
+        let pieces = all.into_iter().map(|piece| self.bring_piece(&file, partial, piece));
         let mut pieces = futures::stream::iter(pieces).buffer_unordered(PARTS_OF_A_FILE);
         while let Some((size, came)) = pieces.try_next().await? {
             done += size;
@@ -123,25 +110,16 @@ impl Fetch<'_> {
     }
 
     /// The size of the piece and the bytes that came for it.
-    async fn bring_piece(
-        &self,
-        file: &Arc<File>,
-        partial: &Path,
-        piece: &Piece,
-        local: &Arc<LocalPieces>,
-    ) -> Result<(u64, u64), PackError> {
+    async fn bring_piece(&self, file: &Arc<File>, partial: &Path, piece: Piece) -> Result<(u64, u64), PackError> {
         let failed = |source| PackError::File {
             step: "write",
             path: partial.to_owned(),
             source,
         };
-        let (target, wanted, known) = (Arc::clone(file), piece.clone(), Arc::clone(local));
+        let (target, wanted, known) = (Arc::clone(file), piece.clone(), Arc::clone(&self.local));
         let before = self.settings.folder.join(self.file.path.as_str());
         let there = tokio::task::spawn_blocking(move || take_local(&target, &wanted, &known, &before)).await;
-        if there
-            .map_err(|error| PackError::Internal(error.to_string()))?
-            .map_err(failed)?
-        {
+        if there?.map_err(failed)? {
             return Ok((piece.length, 0));
         }
         let mut came = 0;
@@ -172,18 +150,13 @@ impl Fetch<'_> {
         let mut chunks = self.open(base, base + size).await?;
         let (mut hasher, mut at) = (Sha256Hasher::default(), offset);
         while let Some(chunk) = chunks.next().await? {
-            let (target, place) = (Arc::clone(file), at);
-            at += chunk.len() as u64;
-            let step = tokio::task::spawn_blocking(move || {
-                hasher.update(&chunk);
-                target.write_all_at(&chunk, place).map(|()| hasher)
-            });
-            let step = step.await.map_err(|error| PackError::Internal(error.to_string()))?;
-            hasher = step.map_err(|source| PackError::File {
+            hasher.update(&chunk);
+            file.write_all_at(&chunk, at).map_err(|source| PackError::File {
                 step: "write",
-                path: self.settings.folder.clone(),
+                path: self.settings.folder.join(self.file.path.as_str()),
                 source,
             })?;
+            at += chunk.len() as u64;
         }
         Ok(hasher.finish())
     }
@@ -193,7 +166,7 @@ impl Fetch<'_> {
 /// hides where the tensors of that one begin, but not the tensors.
 fn take_local(file: &File, piece: &Piece, local: &LocalPieces, before: &Path) -> std::io::Result<bool> {
     let Piece { offset, length, digest } = piece;
-    if hash_range(file, *offset, *length)? == *digest {
+    if has_data(file, *offset, *length) && hash_range(file, *offset, *length)? == *digest {
         return Ok(true);
     }
     let known = local.0.get(digest).map(|(path, start)| (path.as_path(), *start));
@@ -207,6 +180,22 @@ fn take_local(file: &File, piece: &Piece, local: &LocalPieces, before: &Path) ->
         }
     }
     Ok(false)
+}
+
+/// False where an unfinished file has nothing but a hole, which needs no hashing to be known as missing. File systems that do not
+/// tell holes say true.
+fn has_data(file: &File, offset: u64, length: u64) -> bool {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => data < offset + length,
+        Err(error) => error != rustix::io::Errno::NXIO,
+    }
+}
+
+/// The unfinished file, made where it is not there, as long as the whole.
+fn open_sized(path: &Path, size: u64) -> std::io::Result<File> {
+    let file = crate::hold::open(path)?;
+    file.set_len(size)?;
+    Ok(file)
 }
 
 /// Files change; what is copied is proven like what is fetched.

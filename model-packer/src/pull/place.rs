@@ -70,7 +70,7 @@ pub(super) async fn hash_prefix(path: PathBuf, length: u64) -> Result<Sha256Hash
             hasher.update(&buffer[..read]);
         }
     });
-    let hashed: std::io::Result<_> = hashed.await.map_err(|error| PackError::Internal(error.to_string()))?;
+    let hashed: std::io::Result<_> = hashed.await?;
     hashed.map_err(|source| PackError::File {
         step: "read",
         path: failed,

@@ -67,7 +67,7 @@ impl Early {
     pub(super) async fn finish(mut self) -> Arrived {
         self.sender.close_channel();
         match self.work.take() {
-            Some(work) => work.await.map_err(|error| PackError::Internal(error.to_string()))?,
+            Some(work) => work.await?,
             None => Ok(Vec::new()),
         }
     }
