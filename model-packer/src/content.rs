@@ -143,12 +143,14 @@ impl LayerPart {
     }
 
     /// From this byte of it to its end.
-    fn stream(&self, start: u64) -> ByteStream {
+    fn stream(&self, start: u64, at_once: usize) -> ByteStream {
         let head_length = self.head.len() as u64;
         let file_end = head_length + self.reader.file().size;
         let head = usize::try_from(start.min(head_length)).map_or(Bytes::new(), |at| self.head.slice(at..));
         let file_start = start.clamp(head_length, file_end) - head_length;
-        let file = self.reader.stream(file_start..self.reader.file().size);
+        let file = self
+            .reader
+            .stream_in_parts(file_start..self.reader.file().size, at_once);
         let zeros = (self.size() - start.max(file_end)).min(self.tail);
         let zeros = Bytes::from(vec![0; usize::try_from(zeros).unwrap_or(0)]);
         let parts = |bytes: Bytes| futures::stream::iter((!bytes.is_empty()).then_some(Ok::<_, SourceError>(bytes)));
@@ -163,6 +165,7 @@ pub struct HashedFile {
     digest: Digest,
     checkpoints: Arc<Mutex<BTreeMap<u64, Sha256Hasher>>>,
     hashed_here: bool,
+    requests: usize,
 }
 
 impl HashedFile {
@@ -174,7 +177,14 @@ impl HashedFile {
             digest,
             checkpoints,
             hashed_here: false,
+            requests: 1,
         }
+    }
+
+    /// The same, read from its source by so many requests at once where it is large.
+    #[must_use]
+    pub fn by_requests(self, requests: usize) -> Self {
+        Self { requests, ..self }
     }
 
     /// The same, of which the digest was computed from these very bytes a moment ago: they are not hashed again on their way.
@@ -230,7 +240,7 @@ impl HashedFile {
         for part in self.parts.iter() {
             let end = base + part.size();
             if start < end {
-                streams.push(part.stream(start.saturating_sub(base)));
+                streams.push(part.stream(start.saturating_sub(base), self.requests));
             }
             base = end;
         }

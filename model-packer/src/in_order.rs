@@ -11,10 +11,11 @@ pub(crate) fn in_order<Task, Done, Failed>(
 where
     Task: Future<Output = Result<Done, Failed>> + Send + 'static,
     Done: Send + 'static,
-    Failed: From<tokio::task::JoinError> + Send + 'static,
+    Failed: Send + 'static,
 {
     let tasks = tasks.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
     futures::stream::iter(tasks)
         .buffered(at_once.max(1))
-        .map(|ended| ended.map_err(Failed::from).flatten())
+        // Nobody stops them while somebody waits, so one without a result has panicked; the panic goes on here.
+        .map(|ended| ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
 }

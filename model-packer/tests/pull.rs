@@ -126,6 +126,22 @@ async fn large_files_that_are_fewer_than_the_jobs_come_by_several_requests_each(
 }
 
 #[tokio::test]
+async fn where_a_registry_ignores_ranges_the_rest_of_a_large_file_comes_by_one_request() {
+    let bed = Bed::of_size(48 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
+    let before = bed.registry.count("GET", &digest);
+    bed.registry
+        .inject(FaultRule::once("GET", &digest, Fault::IgnoreRange).always());
+    let folder = tempfile::tempdir().unwrap();
+    fetch_by(&bed, "m:v1", folder.path(), 4).await.unwrap();
+    assert_same(&bed, folder.path());
+    // Eight parts would be eight.
+    let made = bed.registry.count("GET", &digest) - before;
+    assert!(made <= 6, "{made}");
+}
+
+#[tokio::test]
 async fn an_unfinished_file_is_gone_on_with() {
     let bed = Bed::start().await;
     bed.push("hf://owner/model", "m:v1").await.unwrap();

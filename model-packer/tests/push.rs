@@ -62,6 +62,71 @@ async fn every_layer_is_the_file_of_the_hub_and_a_second_push_sends_nothing() {
     assert_eq!(bed.registry.leaks(), 0);
 }
 
+/// Requests for the shard at the hub and at its content network.
+fn shard_requests(bed: &Bed) -> (usize, usize) {
+    let requests = bed.hub.requests();
+    let count = |side| {
+        let of_shard = requests.iter().filter(|request| request.target.contains(SHARD));
+        of_shard.filter(|request| request.side == side).count()
+    };
+    (count(Side::Hub), count(Side::ContentNetwork))
+}
+
+#[tokio::test]
+async fn large_files_come_by_several_requests_each_without_asking_the_hub_for_every_part() {
+    let expired = Fault::Status {
+        code: 403,
+        headers: Vec::new(),
+        body: "Request has expired".into(),
+    };
+    // Requests at the hub and at its content network, which it led to when the header of the file was read.
+    for (fault, at_hub, elsewhere) in [
+        (None, 0, 4..=4),
+        (Some(Fault::Cut { after: 1000 }), 0, 5..=5),
+        (Some(expired), 1, 5..=5),
+        (Some(Fault::IgnoreRange), 0, 3..=5),
+    ] {
+        let bed = Bed::of_size(20 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+        let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
+        let before = shard_requests(&bed);
+        if let Some(fault) = fault.clone() {
+            let rule = FaultRule::once(Side::ContentNetwork, SHARD, fault);
+            bed.hub.push_fault(rule.after(1));
+        }
+        let settings = PushSettings {
+            jobs: 4,
+            ..bed.push_settings("m:v1")
+        };
+        push(&prepared, &settings).await.unwrap();
+        let content = std::fs::read(bed.file(SHARD)).unwrap();
+        let model = read(&bed, "m", "v1");
+        assert_eq!(model.file(SHARD).unwrap().digest, Digest::of(&content));
+        let after = shard_requests(&bed);
+        let made = (after.0 - before.0, after.1 - before.1);
+        assert!(made.0 == at_hub && elsewhere.contains(&made.1), "{fault:?}: {made:?}");
+        assert_eq!(bed.hub.violations(), []);
+    }
+}
+
+#[tokio::test]
+async fn where_ranges_are_ignored_the_rest_of_a_large_file_comes_by_one_request() {
+    let bed = Bed::of_size(48 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
+    let (_, before) = shard_requests(&bed);
+    let rule = FaultRule::once(Side::ContentNetwork, SHARD, Fault::IgnoreRange);
+    bed.hub.push_fault(rule.times(u32::MAX));
+    let settings = PushSettings {
+        jobs: 4,
+        ..bed.push_settings("m:v1")
+    };
+    push(&prepared, &settings).await.unwrap();
+    let content = std::fs::read(bed.file(SHARD)).unwrap();
+    assert_eq!(read(&bed, "m", "v1").file(SHARD).unwrap().digest, Digest::of(&content));
+    // Eight parts would be eight.
+    let (_, after) = shard_requests(&bed);
+    assert!(after - before <= 4, "{}", after - before);
+}
+
 #[tokio::test]
 async fn weights_leave_the_hub_once_and_the_content_network_sees_no_token() {
     let bed = Bed::with(|hub| hub.token = Some("hf_token".into()), RegistryConfig::default()).await;

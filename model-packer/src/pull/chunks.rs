@@ -22,6 +22,11 @@ impl Chunks {
         }
     }
 
+    /// Whether a range comes, and not the whole of which it is a part.
+    pub(super) fn is_partial(&self) -> bool {
+        self.stream.is_partial()
+    }
+
     /// The next ones; `None` at the end of the range or of the answer, whichever is first.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, registry::Error> {
         while self.left > 0

@@ -3,6 +3,7 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use artifact::{Digest, FilePieces, PackedFile};
 use registry::Reference;
@@ -33,6 +34,8 @@ pub(super) struct Fetch {
     pub(super) local: Arc<LocalPieces>,
     /// One request for the whole file; otherwise several, each for a part.
     pub(super) in_one: bool,
+    /// The registry sent the whole where a part was asked for.
+    pub(super) whole_came: AtomicBool,
 }
 
 /// A file as far as it has come.

@@ -10,6 +10,7 @@ mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use artifact::{Encoding, FileKind, FilePath, PackedFile, PieceMap};
 use registry::Client;
@@ -106,6 +107,7 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
         map: map.as_ref().and_then(|map| map.file(content_of(file)).cloned()),
         local: Arc::clone(&local),
         in_one: large >= settings.jobs,
+        whole_came: AtomicBool::new(false),
     });
     let arrivals = run_all(tasks, settings.jobs).await?;
     // Empty again when everything is in its place; anything else in it belongs to another run.

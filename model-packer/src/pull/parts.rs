@@ -1,6 +1,7 @@
 //! A file by several requests at once, each for a part that is kept in memory until the parts before it are written.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -22,6 +23,11 @@ impl Fetch {
         while let Some((part, permit)) = parts.try_next().await? {
             part.chunks(CHUNK).try_for_each(|chunk| self.write(written, chunk))?;
             drop((part, permit));
+            if self.whole_came.load(Ordering::Relaxed) {
+                // Where ranges are ignored, each part would begin with all that is before it.
+                drop(parts);
+                return self.fetch_in_one(written, size).await;
+            }
         }
         Ok(())
     }
@@ -46,6 +52,9 @@ impl Fetch {
     /// Shorter than asked for where the answer is; the digest tells.
     async fn read(&self, start: u64, end: u64) -> Result<Bytes, registry::Error> {
         let mut chunks = self.open(start, end).await?;
+        if !chunks.is_partial() {
+            self.whole_came.store(true, Ordering::Relaxed);
+        }
         let (mut buffer, mut length) = (PARTS.take(), 0);
         while let Some(chunk) = chunks.next().await? {
             buffer.space()[length..length + chunk.len()].copy_from_slice(&chunk);

@@ -11,6 +11,7 @@ use registry::{BlobSource, FileSource, PushEvent, PushObserver, PushOptions, Pus
 
 use super::PushSettings;
 use super::spool::Spooled;
+use crate::buffers::{PART, PARTS_IN_MEMORY};
 use crate::content::HashedFile;
 use crate::error::PackError;
 use crate::journal::{HeldUpload, Journal, Resume};
@@ -27,6 +28,26 @@ pub(super) struct Blob {
     pub(super) digest: Digest,
     pub(super) size: u64,
     content: LayerContent,
+}
+
+impl Blob {
+    /// The same, read from a hub by so many requests at once.
+    fn by_requests(&self, requests: usize) -> Self {
+        let content = match &self.content {
+            LayerContent::Stream(file) => LayerContent::Stream(file.clone().by_requests(requests)),
+            LayerContent::Memory(bytes) => LayerContent::Memory(bytes.clone()),
+        };
+        Self {
+            content,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it comes from a hub, and is long enough to come in parts.
+    fn is_far_and_large(&self) -> bool {
+        let is_far = matches!(&self.content, LayerContent::Stream(file) if !file.is_hashed_here());
+        is_far && self.size > 2 * PART as u64
+    }
 }
 
 pub(super) fn memory(name: &str, bytes: &[u8]) -> Blob {
@@ -117,11 +138,15 @@ pub(super) async fn bring_all(blobs: &[Blob], settings: &PushSettings) -> Result
         finished(settings, blob, Arrival::Present);
     }
     missing.sort_by(|left, right| right.size.cmp(&left.size).then_with(|| left.name.cmp(&right.name)));
-    let mut arrivals: Vec<(u64, Arrival)> =
-        futures::stream::iter(missing.into_iter().map(|blob| bring(blob, settings)))
-            .buffer_unordered(settings.jobs.max(1))
-            .try_collect()
-            .await?;
+    let requests = requests_of_each(&missing, settings.jobs);
+    let tasks = missing.into_iter().map(|blob| {
+        let blob = blob.by_requests(requests);
+        async move { bring(&blob, settings).await }
+    });
+    let mut arrivals: Vec<(u64, Arrival)> = futures::stream::iter(tasks)
+        .buffer_unordered(settings.jobs.max(1))
+        .try_collect()
+        .await?;
     arrivals.extend(there.iter().map(|blob| (blob.size, Arrival::Present)));
     Ok(arrivals)
 }
@@ -133,6 +158,14 @@ pub(super) async fn bring_one(blob: &Blob, settings: &PushSettings) -> Result<(u
         return Ok((blob.size, Arrival::Present));
     }
     bring(blob, settings).await
+}
+
+/// Where fewer large files than jobs come from a hub, the connections that would be idle bring parts of them.
+fn requests_of_each(blobs: &[&Blob], jobs: usize) -> usize {
+    match blobs.iter().filter(|blob| blob.is_far_and_large()).count() {
+        0 => 1,
+        large => jobs.min(PARTS_IN_MEMORY) / large,
+    }
 }
 
 async fn bring(blob: &Blob, settings: &PushSettings) -> Result<(u64, Arrival), PackError> {

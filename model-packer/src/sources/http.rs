@@ -1,6 +1,7 @@
 //! One HTTP client for all hubs: redirects by hand, credentials for the configured host only, one gate for waiting.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 
 use super::range::{self, Body, RangeAnswer};
 use super::retry::{Gate, RetryPolicy, asked_wait};
+use super::routes::Routes;
 use super::settings::{Credential, HubSettings};
 use super::{ByteStream, SourceError};
 
@@ -29,6 +31,8 @@ pub(crate) struct HubClient {
     /// Whether the token is sent as a session cookie too.
     cookie: Option<&'static str>,
     gate: Gate,
+    routes: Routes,
+    ignores_ranges: AtomicBool,
     pub(crate) policy: RetryPolicy,
 }
 
@@ -56,6 +60,8 @@ impl HubClient {
             credential,
             cookie,
             gate: Gate::default(),
+            routes: Routes::default(),
+            ignores_ranges: AtomicBool::new(false),
             policy: settings.retry,
         })
     }
@@ -71,6 +77,28 @@ impl HubClient {
     pub(crate) fn on_endpoint(&self, url: &Url) -> Result<Url, SourceError> {
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
         self.url(&format!("{}{query}", url.path()))
+    }
+
+    /// A range of a file: from where an earlier redirect led, as long as that answers, else by the hub.
+    pub(crate) async fn get_range(&self, what: &str, asked: Url, range: &Range<u64>) -> Result<Answer, SourceError> {
+        if let Some(route) = self.routes.find(&asked) {
+            match self.send(&route.url, Some(range)).await {
+                Ok(response) if response.status().is_success() => {
+                    return Ok(Answer {
+                        response,
+                        first_headers: route.first_headers,
+                        from_hub: false,
+                    });
+                }
+                _ => self.routes.forget(&asked),
+            }
+        }
+        let answer = self.get(what, asked.clone(), Some(range)).await?;
+        if !answer.from_hub && answer.response.status().is_success() {
+            let url = answer.response.url().clone();
+            self.routes.keep(asked, url, answer.first_headers.clone());
+        }
+        Ok(answer)
     }
 
     /// One GET with its redirects. Every status is an answer, except that 429 also closes the gate.
@@ -141,6 +169,11 @@ impl HubClient {
         }
     }
 
+    /// Whether a whole file came where a part was asked for.
+    pub(crate) fn ignores_ranges(&self) -> bool {
+        self.ignores_ranges.load(Ordering::Relaxed)
+    }
+
     /// The body of a range of a file, when the answer is what was asked for.
     pub(crate) fn body(
         &self,
@@ -164,7 +197,12 @@ impl HubClient {
         );
         let skip = match judged {
             Body::Slice => 0,
-            Body::Whole => asked.start,
+            Body::Whole => {
+                if *asked != (0..size) {
+                    self.ignores_ranges.store(true, Ordering::Relaxed);
+                }
+                asked.start
+            }
             Body::Nothing => return Ok(futures::stream::empty().boxed()),
             Body::Broken(problem) => {
                 return Err(SourceError::Part {
@@ -283,6 +321,9 @@ fn build_client(settings: &HubSettings) -> Result<reqwest::Client, SourceError> 
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
+        // Many connections carry more than many streams of one connection.
+        .http1_only()
+        .tcp_nodelay(true)
         // Another crate of the same build may switch decoding on; bytes must stay what the hub sent.
         .no_gzip()
         .no_brotli()

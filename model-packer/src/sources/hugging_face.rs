@@ -236,7 +236,7 @@ impl HuggingFace {
             escape(commit, false),
             escape(&file.path, true)
         ))?;
-        let answer = self.client.get(&file.path, url, Some(&range)).await?;
+        let answer = self.client.get_range(&file.path, url, &range).await?;
         check_promises(file, commit, &answer.first_headers)?;
         let status = answer.response.status().as_u16();
         if (200..300).contains(&status) || status == 416 {
@@ -283,6 +283,10 @@ impl ModelSource for HuggingFace {
         range: Range<u64>,
     ) -> BoxFuture<'a, Result<ByteStream, SourceError>> {
         self.open_range(snapshot, file, range).boxed()
+    }
+
+    fn ignores_ranges(&self) -> bool {
+        self.client.ignores_ranges()
     }
 
     fn retry_policy(&self) -> RetryPolicy {

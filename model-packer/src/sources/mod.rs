@@ -7,9 +7,11 @@ mod folder;
 mod http;
 mod hugging_face;
 mod model_scope;
+mod parts;
 mod range;
 mod reader;
 mod retry;
+mod routes;
 mod secret;
 mod settings;
 
@@ -130,6 +132,11 @@ pub trait ModelSource: Send + Sync {
         file: &'a ListedFile,
         range: Range<u64>,
     ) -> BoxFuture<'a, Result<ByteStream, SourceError>>;
+
+    /// Whether an answer was the whole file although a part of it was asked for.
+    fn ignores_ranges(&self) -> bool {
+        false
+    }
 
     /// How often and how patiently a broken stream is taken up again.
     fn retry_policy(&self) -> RetryPolicy;

@@ -310,7 +310,7 @@ impl ModelScope {
         }
         let answer = self
             .client
-            .get(&file.path, self.file_url(&file.path)?, Some(&range))
+            .get_range(&file.path, self.file_url(&file.path)?, &range)
             .await?;
         let status = answer.response.status().as_u16();
         if (200..300).contains(&status) || status == 416 {
@@ -359,6 +359,10 @@ impl ModelSource for ModelScope {
         range: Range<u64>,
     ) -> BoxFuture<'a, Result<ByteStream, SourceError>> {
         self.open_range(file, range).boxed()
+    }
+
+    fn ignores_ranges(&self) -> bool {
+        self.client.ignores_ranges()
     }
 
     fn retry_policy(&self) -> RetryPolicy {

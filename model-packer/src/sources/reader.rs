@@ -41,6 +41,10 @@ impl FileReader {
         &self.file
     }
 
+    pub(super) fn source(&self) -> &dyn ModelSource {
+        &*self.source
+    }
+
     /// Exactly the bytes of this range, or an error; the count of failures starts anew with each byte that comes.
     pub fn stream(&self, range: Range<u64>) -> ByteStream {
         let progress = Progress {
