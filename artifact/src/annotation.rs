@@ -7,6 +7,9 @@ pub const OLD_FILE_PATH: &str = "org.cnai.model.filepath";
 /// Path of the file for readers that know no models (oras, CRI-O); written beside [`FILE_PATH`].
 pub const TITLE: &str = "org.opencontainers.image.title";
 
+/// Set to `true` by oras on the layers that it makes of folders and unpacks again; read only.
+pub(crate) const ORAS_UNPACK: &str = "io.deis.oras.content.unpack";
+
 /// Where the model came from, for readers of OCI annotations.
 pub const OCI_SOURCE: &str = "org.opencontainers.image.source";
 /// Commit it came from, for readers of OCI annotations.

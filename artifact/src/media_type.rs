@@ -14,6 +14,8 @@ pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.
 pub const OCI_IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// A layer of an OCI image, an uncompressed tar.
 pub const OCI_LAYER_TAR: &str = "application/vnd.oci.image.layer.v1.tar";
+/// How types of image layers begin, packed or not.
+pub(crate) const IMAGE_LAYER_PREFIX: &str = "application/vnd.oci.image.layer.v1.";
 /// The config of an artifact that needs none.
 pub const OCI_EMPTY: &str = "application/vnd.oci.empty.v1+json";
 

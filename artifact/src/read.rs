@@ -309,16 +309,29 @@ fn layer_name(layer: &Descriptor) -> Result<&String, ReadError> {
 fn file_of(layer: &Descriptor) -> Result<PackedFile, ReadError> {
     let name = layer_name(layer)?;
     let LayerType { kind, encoding } = LayerType::parse(&layer.media_type);
+    let payload = payload_of(layer)?;
+    let plain = payload.is_none() && is_plain_file(layer);
     Ok(PackedFile {
         path: name.parse()?,
         digest: layer.digest.clone(),
         size: layer.size,
         media_type: layer.media_type.clone(),
         kind,
-        encoding,
-        payload: payload_of(layer)?,
+        encoding: if plain { Encoding::Raw } else { encoding },
+        payload,
         shared: None,
     })
+}
+
+/// oras calls a file an image layer when it is told no type for it, and unpacks only what it marked when it packed a folder.
+fn is_plain_file(layer: &Descriptor) -> bool {
+    let titled =
+        layer.annotations.contains_key(annotation::TITLE) && !layer.annotations.contains_key(annotation::FILE_PATH);
+    let unpacked = layer
+        .annotations
+        .get(annotation::ORAS_UNPACK)
+        .is_some_and(|value| value == "true");
+    titled && !unpacked && layer.media_type.starts_with(media_type::IMAGE_LAYER_PREFIX)
 }
 
 /// The files of a layer that holds several.

@@ -6,6 +6,7 @@ use registry::{Client, Reference};
 use crate::error::PackError;
 use crate::gather::Gathered;
 use crate::prepare::{PackOptions, Prepared, prepare};
+use crate::prove::check_layers;
 use crate::selection::Wishes;
 
 /// Larger locks and configs are none.
@@ -79,9 +80,15 @@ pub async fn read_lock(client: &Client, remote: &Remote) -> Result<Option<Source
     SourceLock::from_bytes(&bytes).map(Some).map_err(bad)
 }
 
-/// Makes the manifest again from the source, with the wishes of the lock, and says what differs. Reads no weights in the raw
-/// layout; in the tar layout the layers' own digests are taken over, because the payload digest inside proves them.
-pub async fn derive_again(gathered: &Gathered, remote: &Remote, lock: &SourceLock) -> Result<Vec<String>, PackError> {
+/// Makes the manifest again from the source, with the wishes of the lock, asks the registry for the layers, and says what differs.
+/// Reads no weights in the raw layout, where a layer is named by the digest that the source lists; in the tar layout the layers
+/// are read from the registry once, because nothing else says what is in a tar.
+pub async fn derive_again(
+    client: &Client,
+    gathered: &Gathered,
+    remote: &Remote,
+    lock: &SourceLock,
+) -> Result<Vec<String>, PackError> {
     let wishes = Wishes::from_options(&lock.options)?;
     let model = &remote.model;
     let created = model.annotations.get(artifact::annotation::OCI_CREATED);
@@ -97,10 +104,12 @@ pub async fn derive_again(gathered: &Gathered, remote: &Remote, lock: &SourceLoc
     let mut prepared = prepare(gathered, &wishes, &options).await?;
     adopt(&mut prepared, model, lock);
     let built = build_manifest(&prepared.package)?;
-    if built.manifest_digest == model.digest {
-        return Ok(Vec::new());
+    let mut found = Vec::new();
+    if built.manifest_digest != model.digest {
+        found = differences(&built, &prepared, model);
     }
-    Ok(differences(&built, &prepared, model))
+    found.extend(check_layers(client, remote, &prepared.package.files).await?);
+    Ok(found)
 }
 
 /// What the artifact has and the source cannot say: its layout and piece map, and where the lock was resolved.

@@ -172,7 +172,7 @@ async fn each_registry_takes_both_layouts_and_gives_them_back() {
             let lock = read_lock(&registry.client(), &remote).await.unwrap().unwrap();
             let gathered = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
             assert_eq!(
-                derive_again(&gathered, &remote, &lock).await.unwrap(),
+                derive_again(&bed.client(), &gathered, &remote, &lock).await.unwrap(),
                 Vec::<String>::new()
             );
         }
@@ -228,6 +228,28 @@ async fn oras_pulls_the_raw_layout_as_files_and_sees_what_is_attached() {
             .unwrap();
         assert_eq!(referrers.len(), 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_oras_pushes_without_saying_a_type_comes_as_the_file() {
+    let registry = RealRegistry::start(REGISTRIES[0]).await;
+    let oras = tokio::task::spawn_blocking(|| component("oras")).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("model.gguf"), "GGUF and more").unwrap();
+    let reference = registry.reference("plain:v1");
+    let arguments = ["push", "--plain-http", &reference.to_string(), "model.gguf"];
+    run(&oras, &arguments, folder.path()).await;
+    let settings = PullSettings {
+        client: registry.client(),
+        folder: folder.path().join("out"),
+        jobs: 2,
+        reporter: std::sync::Arc::new(model_packer::report::Silence),
+    };
+    pull(&read_remote(&settings.client, &reference).await.unwrap(), &settings)
+        .await
+        .unwrap();
+    let came = std::fs::read_to_string(folder.path().join("out/model.gguf")).unwrap();
+    assert_eq!(came, "GGUF and more");
 }
 
 #[tokio::test(flavor = "multi_thread")]

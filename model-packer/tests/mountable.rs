@@ -128,7 +128,7 @@ async fn a_model_of_two_hundred_shards_is_mountable_and_comes_back() {
     let lock = read_lock(&bed.client(), &remote).await.unwrap().unwrap();
     let gathered = bed.gather(SOURCE, &Wishes::default()).await.unwrap();
     assert_eq!(
-        derive_again(&gathered, &remote, &lock).await.unwrap(),
+        derive_again(&bed.client(), &gathered, &remote, &lock).await.unwrap(),
         Vec::<String>::new()
     );
     let again = bed.push_as(SOURCE, "m:v1", &options).await.unwrap();

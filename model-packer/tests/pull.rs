@@ -7,8 +7,9 @@ use bed::Bed;
 use fault_proxy::registry::RegistryConfig;
 use fault_proxy::{Fault, FaultRule};
 use model_packer::packed::{Remote, derive_again, read_lock, read_remote};
-use model_packer::prepare::PackOptions;
+use model_packer::prepare::{LayerContent, PackOptions};
 use model_packer::pull::{PullSettings, PullSummary, pull};
+use model_packer::push::push;
 use model_packer::selection::Wishes;
 
 const SHARD: &str = "model-00001-of-00002.safetensors";
@@ -217,7 +218,7 @@ async fn verification_makes_the_same_manifest_again_and_names_what_differs() {
         let lock = read_lock(&bed.client(), &remote).await.unwrap().unwrap();
         let same = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
         assert_eq!(
-            derive_again(&same, &remote, &lock).await.unwrap(),
+            derive_again(&bed.client(), &same, &remote, &lock).await.unwrap(),
             Vec::<String>::new(),
             "{layout:?}"
         );
@@ -227,12 +228,71 @@ async fn verification_makes_the_same_manifest_again_and_names_what_differs() {
     bed.write("LICENSE", "other terms");
     bed.write("vocab.json", "{}");
     let moved = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
-    let differences = derive_again(&moved, &remote, &lock).await.unwrap();
+    let differences = derive_again(&bed.client(), &moved, &remote, &lock).await.unwrap();
     assert!(differences[0].starts_with("LICENSE is sha256:"), "{differences:?}");
     assert!(
         differences[1].starts_with("vocab.json is at the source"),
         "{differences:?}"
     );
+}
+
+async fn what_verification_says(bed: &Bed, name: &str) -> Vec<String> {
+    let remote = remote(bed, name).await;
+    let lock = read_lock(&bed.client(), &remote).await.unwrap().unwrap();
+    let gathered = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
+    derive_again(&bed.client(), &gathered, &remote, &lock).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_mountable_layer_whose_bytes_are_not_the_sources_is_found_whatever_its_manifest_says() {
+    let bed = Bed::start().await;
+    let options = PackOptions {
+        layout: artifact::Layout::Tar,
+        ..PackOptions::default()
+    };
+    bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap();
+    assert_eq!(what_verification_says(&bed, "m:v1").await, Vec::<String>::new());
+    let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
+    let genuine = bed.registry.blob("m", &digest).unwrap();
+    // In the header, in the file and in the end of the archive.
+    for at in [300, 5000, genuine.len() - 1] {
+        let mut prepared = bed.prepare("hf://owner/model", &options).await.unwrap();
+        let mut forged = genuine.to_vec();
+        forged[at] ^= 1;
+        let layer = prepared.layers.iter_mut().find(|layer| layer.path == SHARD).unwrap();
+        layer.digest = artifact::Digest::of(&forged);
+        layer.content = LayerContent::Memory(forged.into());
+        let file = prepared
+            .package
+            .files
+            .iter_mut()
+            .find(|file| file.path.as_str() == SHARD);
+        file.unwrap().tar_digest = Some(layer.digest.clone());
+        let expected = format!(
+            "the layer {} is not a tar of {SHARD} as the source has it",
+            layer.digest
+        );
+        push(&prepared, &bed.push_settings("m:forged")).await.unwrap();
+        assert_eq!(what_verification_says(&bed, "m:forged").await, [expected]);
+    }
+}
+
+#[tokio::test]
+async fn verification_asks_for_the_layers() {
+    let bed = Bed::start().await;
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
+    bed.registry.inject(FaultRule::once(
+        "HEAD",
+        &digest,
+        Fault::Status {
+            code: 404,
+            headers: Vec::new(),
+            body: String::new(),
+        },
+    ));
+    let expected = format!("the registry has lost {digest}, the layer of {SHARD}");
+    assert_eq!(what_verification_says(&bed, "m:v1").await, [expected]);
 }
 
 #[tokio::test]
@@ -407,7 +467,7 @@ async fn a_model_of_more_files_than_a_runtime_mounts_layers_is_mountable_and_com
     let lock = read_lock(&bed.client(), &remote).await.unwrap().unwrap();
     let gathered = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
     assert_eq!(
-        derive_again(&gathered, &remote, &lock).await.unwrap(),
+        derive_again(&bed.client(), &gathered, &remote, &lock).await.unwrap(),
         Vec::<String>::new()
     );
     assert_eq!(bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap().sent, 0);

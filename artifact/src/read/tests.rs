@@ -71,6 +71,26 @@ fn models_of_other_writers_are_read() {
 }
 
 #[test]
+fn what_oras_pushes_is_a_file_unless_oras_made_it_of_a_folder() {
+    let title = r#"{"org.opencontainers.image.title":"a"}"#;
+    let folder = r#"{"org.opencontainers.image.title":"a","io.deis.oras.content.unpack":"true"}"#;
+    let named_for_models = r#"{"org.opencontainers.image.title":"a","org.cncf.model.filepath":"a"}"#;
+    let (tar, gzip) = (media_type::OCI_LAYER_TAR, "application/vnd.oci.image.layer.v1.tar+gzip");
+    for (layer, annotations, encoding) in [
+        (tar, title, Encoding::Raw),
+        (gzip, title, Encoding::Raw),
+        (gzip, folder, Encoding::Compressed),
+        (tar, folder, Encoding::Tar),
+        (tar, named_for_models, Encoding::Tar),
+        ("application/vnd.cncf.model.weight.v1.tar", title, Encoding::Tar),
+    ] {
+        let text = manifest(media_type::OCI_EMPTY, &[(layer, annotations)]);
+        let model = PackedModel::read(text.as_bytes(), None).unwrap();
+        assert_eq!(model.files[0].encoding, encoding, "{layer} {annotations}");
+    }
+}
+
+#[test]
 fn what_is_no_model_is_refused_with_the_reason() {
     let raw = "application/vnd.cncf.model.weight.v1.raw";
     let named = |name: &str| {

@@ -43,7 +43,7 @@ pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackErr
         what: format!("reading {address}"),
     });
     let gathered = gather(connect(&address, &settings)?, &Wishes::from_options(&lock.options)?).await?;
-    let differences = derive_again(&gathered, &remote, &lock).await?;
+    let differences = derive_again(&client, &gathered, &remote, &lock).await?;
     reporter.close();
     if shared.output == Output::Json {
         let digest = &remote.model.digest;

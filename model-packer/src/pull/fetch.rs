@@ -9,20 +9,18 @@ use artifact::{Digest, FilePieces, PackedFile};
 use registry::Reference;
 use tokio::sync::Semaphore;
 
-use super::chunks::Chunks;
 use super::claim::Claim;
 use super::pieces::LocalPieces;
 use super::place::{has_content, hash_prefix, place_of, remove, settle};
 use super::{COMPLETE, PARTIAL, PullSettings};
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
+use crate::layer_reader::{LayerReader, TRIES};
 use crate::packed::{content_of, size_of};
 use crate::report::{Arrival, Event};
 
 /// Progress is told each time so many bytes came.
 const TELL_EVERY: u64 = 1 << 20;
-/// Tries of one part, and of one whole file whose hash is wrong.
-pub(super) const TRIES: usize = 3;
 
 /// A file on its way from a registry to the folder.
 pub(super) struct Fetch {
@@ -142,12 +140,23 @@ impl Fetch {
         Ok(())
     }
 
-    /// A range of the layer.
-    pub(super) async fn open(&self, start: u64, end: u64) -> Result<Chunks, registry::Error> {
-        let digest = self.file.digest.as_str();
-        let client = &self.settings.client;
-        let stream = client.open_blob(&self.reference, digest, Some(start..end)).await?;
-        Ok(Chunks::new(stream, start, end - start))
+    /// An answer that is short again and again leaves the file short, which its digest tells.
+    pub(super) async fn fetch_in_one(&self, written: &mut Written, size: u64) -> Result<(), PackError> {
+        let range = self.base() + written.hasher.bytes()..self.base() + size;
+        self.layer().read(range, |chunk| self.write(written, chunk)).await
+    }
+
+    pub(super) fn layer(&self) -> LayerReader<'_> {
+        LayerReader {
+            client: &self.settings.client,
+            reference: &self.reference,
+            digest: &self.file.digest,
+        }
+    }
+
+    /// Where the file begins in its layer.
+    pub(super) fn base(&self) -> u64 {
+        self.file.payload.as_ref().map_or(0, |payload| payload.offset)
     }
 }
 

@@ -1,12 +1,10 @@
 //! From a registry to a folder: parallel ranges, one hash in order, a name only for what is proven.
 
-mod chunks;
 mod claim;
 mod fetch;
 mod parts;
 mod pieces;
 mod place;
-mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,7 +65,7 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     let files = &remote.model.files;
     if let Some(file) = files.iter().find(|file| is_opaque(file)) {
         return Err(PackError::No(format!(
-            "{} lies in a layer of type {}, which is not unpacked here",
+            "{} lies in a layer of type {}, which is not unpacked here; use the tool that packed it (oras, modctl)",
             file.path, file.media_type
         )));
     }

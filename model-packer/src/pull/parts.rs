@@ -7,10 +7,11 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::fetch::{Fetch, TRIES, Written};
+use super::fetch::{Fetch, Written};
 use crate::buffers::{CHUNK, PART, PARTS};
 use crate::error::PackError;
 use crate::in_order::in_order;
+use crate::layer_reader::TRIES;
 
 /// Parts of one file at the same time.
 pub(super) const PARTS_OF_A_FILE: usize = 4;
@@ -38,10 +39,9 @@ impl Fetch {
             .acquire_owned()
             .await
             .map_err(|error| PackError::Internal(error.to_string()))?;
-        let base = self.file.payload.as_ref().map_or(0, |payload| payload.offset);
         let mut tries = 1;
         loop {
-            match self.read(base + start, base + end).await {
+            match self.read(self.base() + start, self.base() + end).await {
                 Ok(part) => return Ok((part, permit)),
                 Err(error) if error.is_retryable() && tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
@@ -51,7 +51,7 @@ impl Fetch {
 
     /// Shorter than asked for where the answer is; the digest tells.
     async fn read(&self, start: u64, end: u64) -> Result<Bytes, registry::Error> {
-        let mut chunks = self.open(start, end).await?;
+        let mut chunks = self.layer().open(start..end).await?;
         if !chunks.is_partial() {
             self.whole_came.store(true, Ordering::Relaxed);
         }

@@ -10,13 +10,14 @@ use artifact::{Digest, FilePieces, PIECE_LIMIT, Piece, plan_pieces};
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::SafetensorsHeader;
 
-use super::fetch::{Fetch, TRIES};
+use super::fetch::Fetch;
 use super::parts::PARTS_OF_A_FILE;
 use super::place::hash_prefix;
 use crate::buffers::CHUNK;
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
 use crate::header::Header;
+use crate::layer_reader::TRIES;
 use crate::report::Event;
 
 /// Headers of local files are read up to this length.
@@ -146,8 +147,8 @@ impl Fetch {
 
     /// Written while it comes, without a copy in memory; wrong bytes are in a file that has no name yet.
     async fn fetch_piece(&self, file: &Arc<File>, offset: u64, size: u64) -> Result<Digest, PackError> {
-        let base = self.file.payload.as_ref().map_or(0, |payload| payload.offset) + offset;
-        let mut chunks = self.open(base, base + size).await?;
+        let base = self.base() + offset;
+        let mut chunks = self.layer().open(base..base + size).await?;
         let (mut hasher, mut at) = (Sha256Hasher::default(), offset);
         while let Some(chunk) = chunks.next().await? {
             hasher.update(&chunk);

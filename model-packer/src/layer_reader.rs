@@ -1,0 +1,114 @@
+//! The bytes of a layer in a registry, taken up again where an answer broke.
+
+use std::ops::Range;
+
+use artifact::Digest;
+use bytes::{Buf as _, Bytes};
+use futures::TryStreamExt as _;
+use registry::{BlobStream, Client, Reference};
+
+/// Tries without a byte between them.
+pub(crate) const TRIES: usize = 3;
+
+/// A layer.
+pub(crate) struct LayerReader<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) reference: &'a Reference,
+    pub(crate) digest: &'a Digest,
+}
+
+impl LayerReader<'_> {
+    /// One request for a range.
+    pub(crate) async fn open(&self, range: Range<u64>) -> Result<Chunks, registry::Error> {
+        let digest = self.digest.as_str();
+        let stream = self
+            .client
+            .open_blob(self.reference, digest, Some(range.clone()))
+            .await?;
+        Ok(Chunks::new(stream, range.start, range.end - range.start))
+    }
+
+    /// The range by one request, and by one more each time that an answer breaks. An answer that is short again and again leaves
+    /// the rest out, which the digest of what came tells.
+    pub(crate) async fn read<Failed: From<registry::Error>>(
+        &self,
+        range: Range<u64>,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        let (mut at, mut failures) = (range.start, 0);
+        while at < range.end && failures < TRIES {
+            let before = at;
+            let error = self.pour(&mut at, range.end, &mut take).await?;
+            failures = if at > before { 0 } else { failures + 1 };
+            match error {
+                Some(error) if !error.is_retryable() || failures == TRIES => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// From here to where the answer ends.
+    async fn pour<Failed>(
+        &self,
+        at: &mut u64,
+        end: u64,
+        take: &mut impl FnMut(&[u8]) -> Result<(), Failed>,
+    ) -> Result<Option<registry::Error>, Failed> {
+        let mut chunks = match self.open(*at..end).await {
+            Ok(chunks) => chunks,
+            Err(error) => return Ok(Some(error)),
+        };
+        loop {
+            match chunks.next().await {
+                Ok(Some(chunk)) => {
+                    take(&chunk)?;
+                    *at += chunk.len() as u64;
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => return Ok(Some(error)),
+            }
+        }
+    }
+}
+
+/// An answer on its way.
+pub(crate) struct Chunks {
+    stream: BlobStream,
+    /// A registry that ignores ranges sends the whole; what comes before and after is dropped.
+    skip: u64,
+    left: u64,
+}
+
+impl Chunks {
+    /// So many bytes from this offset of the blob.
+    pub(crate) fn new(stream: BlobStream, start: u64, length: u64) -> Self {
+        Self {
+            skip: start.saturating_sub(stream.served().start),
+            left: length,
+            stream,
+        }
+    }
+
+    /// Whether a range comes, and not the whole of which it is a part.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.stream.is_partial()
+    }
+
+    /// The next ones; `None` at the end of the range or of the answer, whichever is first.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, registry::Error> {
+        while self.left > 0
+            && let Some(mut chunk) = self.stream.try_next().await?
+        {
+            let dropped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(chunk.len());
+            chunk.advance(dropped);
+            self.skip -= dropped as u64;
+            chunk.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= chunk.len() as u64;
+            if !chunk.is_empty() {
+                return Ok(Some(chunk));
+            }
+        }
+        Ok(None)
+    }
+}
