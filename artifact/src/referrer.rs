@@ -14,14 +14,21 @@ pub struct BuiltReferrer {
 }
 
 /// A manifest of this artifact type over one blob, about the subject. The subject is a manifest's media type, digest and size.
+/// For registries that refuse `artifactType` it is the config's type, which the image specification takes where there is no other.
 pub fn build_referrer(
     subject: Descriptor,
     artifact_type: &str,
     blob: &Document,
     annotations: Annotations,
+    omit_artifact_type: bool,
 ) -> BuiltReferrer {
-    let config = Document::new(OCI_EMPTY, b"{}".to_vec());
-    let mut manifest = Manifest::new(Some(artifact_type), config.descriptor());
+    let (config_type, written) = if omit_artifact_type {
+        (artifact_type, None)
+    } else {
+        (OCI_EMPTY, Some(artifact_type))
+    };
+    let config = Document::new(config_type, b"{}".to_vec());
+    let mut manifest = Manifest::new(written, config.descriptor());
     manifest.layers = vec![blob.descriptor()];
     manifest.subject = Some(subject);
     manifest.annotations = annotations;

@@ -34,7 +34,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     let there = std::fs::symlink_metadata(path).map(identity).ok();
     there.is_some() && there == file.metadata().map(identity).ok()

@@ -25,6 +25,7 @@ pub mod report;
 pub mod selection;
 pub mod signing;
 pub mod sources;
+pub mod tags;
 pub mod text;
 pub mod variants;
 pub mod versions;

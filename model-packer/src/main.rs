@@ -1,5 +1,6 @@
 //! Packs a model from a hub as an OCI artifact, every byte checked.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -23,7 +24,8 @@ fn main() -> ExitCode {
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime.block_on(cli::run(arguments)),
         Err(error) => {
-            eprintln!("error: the runtime cannot be started: {error}");
+            // A message that cannot be printed has no reader.
+            let _ = writeln!(std::io::stderr(), "error: the runtime cannot be started: {error}");
             ExitCode::from(2)
         }
     }

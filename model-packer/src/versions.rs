@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use artifact::{Digest, PackedModel, annotation};
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::SafetensorsHeader;
-use registry::{Client, Reference};
+use registry::{Client, ManifestBytes, Reference};
 use serde::Serialize;
 
 use crate::error::PackError;
@@ -36,25 +36,36 @@ pub struct Version {
     pub shared: u64,
 }
 
-/// All versions, in the order of their names, numbers as numbers. Tags of other things are left out.
-pub async fn versions(client: &Client, repository: &Reference) -> Result<Vec<Version>, PackError> {
+/// All versions, in the order of their names, numbers as numbers, and the tags that point to nothing. Tags of other things are
+/// left out.
+pub async fn versions(client: &Client, repository: &Reference) -> Result<(Vec<Version>, Vec<String>), PackError> {
     let mut tags = client.list_tags(repository).await?;
     tags.retain(|tag| !tag.starts_with("sha256-"));
     tags.sort_by_key(|left| natural(left));
     let read = tags.into_iter().map(|tag| async move {
-        let manifest = client.get_manifest(&repository.with_tag(&tag)?).await?;
-        // An index, an image: something else under a tag of this repository.
-        Ok::<_, PackError>(PackedModel::read(&manifest.bytes, None).ok().map(|model| (tag, model)))
+        match client.get_manifest(&repository.with_tag(&tag)?).await {
+            Ok(manifest) => Ok::<_, PackError>((tag, Some(manifest))),
+            Err(error) if error.is_not_found() => Ok((tag, None)),
+            Err(error) => Err(error.into()),
+        }
     });
-    let models: Vec<Option<(String, PackedModel)>> =
+    let read: Vec<(String, Option<ManifestBytes>)> =
         futures::stream::iter(read).buffered(READ_AT_ONCE).try_collect().await?;
     let mut before: BTreeSet<Digest> = BTreeSet::new();
-    let mut found = Vec::new();
-    for (tag, model) in models.into_iter().flatten() {
+    let (mut found, mut dangling) = (Vec::new(), Vec::new());
+    for (tag, manifest) in read {
+        let Some(manifest) = manifest else {
+            dangling.push(tag);
+            continue;
+        };
+        // An index, an image: something else under a tag of this repository.
+        let Ok(model) = PackedModel::read(&manifest.bytes, None) else {
+            continue;
+        };
         found.push(version_of(tag, &model, &before));
         before = model.blobs().into_keys().cloned().collect();
     }
-    Ok(found)
+    Ok((found, dangling))
 }
 
 fn version_of(tag: String, model: &PackedModel, before: &BTreeSet<Digest>) -> Version {

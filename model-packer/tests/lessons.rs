@@ -415,6 +415,51 @@ async fn a_folder_is_marked_complete_only_while_every_file_is_the_models() {
 }
 
 #[tokio::test]
+async fn a_folder_that_another_model_is_pulled_into_is_refused_until_that_pull_has_ended() {
+    let bed = Bed::start().await;
+    bed.push(SOURCE, "m:v1").await.unwrap();
+    bed.write(SHARD, bed::safetensors("layer.1", 3 << 20, 77));
+    bed.push(SOURCE, "m:v2").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // A whole second for each part of the first one's answer.
+    let slow = fault_proxy::FaultRule::once("GET", "/blobs/", fault_proxy::Fault::Slow { rate: 2 << 20 }).always();
+    bed.registry.inject(slow);
+    let (first, second) = tokio::join!(fetch(&bed, "m:v1", folder.path()), async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        fetch(&bed, "m:v2", folder.path()).await
+    });
+    first.unwrap();
+    let error = second.unwrap_err().to_string();
+    assert!(error.contains("by another pull"), "{error}");
+    let mark = std::fs::read_to_string(folder.path().join(".plimsoll-complete")).unwrap();
+    assert_eq!(mark.trim(), bed.registry.manifest("m", "v1").unwrap().0);
+    assert!(!folder.path().join(".plimsoll-partial").exists());
+    // What a killed pull leaves of its lock holds nobody up.
+    std::fs::create_dir(folder.path().join(".plimsoll-partial")).unwrap();
+    std::fs::write(folder.path().join(".plimsoll-partial/.pulling-0123"), "").unwrap();
+    fetch(&bed, "m:v2", folder.path()).await.unwrap();
+    let mark = std::fs::read_to_string(folder.path().join(".plimsoll-complete")).unwrap();
+    assert_eq!(mark.trim(), bed.registry.manifest("m", "v2").unwrap().0);
+}
+
+#[tokio::test]
+async fn weights_of_another_model_in_the_folder_are_told() {
+    let bed = Bed::start().await;
+    bed.push(SOURCE, "m:v1").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("model-00001-of-00003.safetensors"), "old").unwrap();
+    fetch(&bed, "m:v1", folder.path()).await.unwrap();
+    let told = bed.told.events();
+    let warning = |event: &model_packer::report::Event| match event {
+        model_packer::report::Event::Warning { text } => {
+            text.contains("not of this model: model-00001-of-00003.safetensors")
+        }
+        _ => false,
+    };
+    assert!(told.iter().any(warning), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_push_needs_no_home_and_says_what_is_lost_without_one() {
     let bed = Bed::of_size(1000, bed::PART, |_| {}, RegistryConfig::default()).await;
     let target = bed.target("m:v1").to_string();

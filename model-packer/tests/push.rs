@@ -597,6 +597,21 @@ async fn a_signed_model_is_known_by_its_key_and_by_no_other() {
         summary.digest.as_str()
     );
     assert_eq!(payload["critical"]["type"], "cosign container image signature");
+
+    // A signature that the registry has lost does not hide a good one.
+    let mut damaged = manifest.clone();
+    let mut lost = damaged["layers"][0].clone();
+    lost["digest"] = Digest::of(b"lost").to_string().into();
+    damaged["layers"].as_array_mut().unwrap().insert(0, lost);
+    let place = bed.target(&format!("m:{tag}"));
+    let bytes = damaged.to_string();
+    let put = bed
+        .client()
+        .put_manifest(&place, artifact::media_type::OCI_MANIFEST, bytes.as_bytes());
+    put.await.unwrap();
+    let public = VerifyingKey::read(&key("cosign.pub")).unwrap();
+    let signed = is_signed(&bed.client(), &bed.target("m:v1"), &summary.digest, &public).await;
+    assert!(signed.unwrap());
 }
 
 #[tokio::test]

@@ -27,8 +27,8 @@ pub(super) async fn run(command: &Inspect, shared: &Shared) -> Result<(), PackEr
         .referrers(&remote.reference, remote.model.digest.as_str(), None)
         .await?;
     match shared.output {
-        Output::Json => setup::print(&format!("{:#}", document(&remote, &referrers))),
-        Output::Text => setup::print(&page(&remote, &referrers)),
+        Output::Json => setup::print(&document(&remote, &referrers).to_string())?,
+        Output::Text => setup::print(&page(&remote, &referrers))?,
     }
     Ok(())
 }
@@ -41,10 +41,10 @@ async fn show_index(client: &Client, reference: &Reference, shared: &Shared) -> 
     if shared.output == Output::Json {
         let digest = Digest::of(&manifest.bytes).to_string();
         let pinned = reference.with_digest(&digest)?.to_string();
-        let document = json!({"reference": pinned, "digest": digest, "manifests": index.manifests});
-        setup::print(&format!("{document:#}"));
+        let document = json!({"event": "inspect", "reference": pinned, "digest": digest, "manifests": index.manifests});
+        setup::print(&document.to_string())?;
     } else {
-        setup::print(&index_page(reference, &index));
+        setup::print(&index_page(reference, &index))?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ fn document(remote: &Remote, referrers: &[Referrer]) -> serde_json::Value {
             "mediaType": file.media_type})
     });
     json!({
-        "reference": remote.reference.to_string(), "digest": model.digest, "source": model.source, "revision": model.revision,
+        "event": "inspect", "reference": remote.reference.to_string(), "digest": model.digest, "source": model.source, "revision": model.revision,
         "facts": model.facts, "weightsAbsent": model.weights_absent, "pieces": model.pieces, "twin": model.twin,
         "config": model.config, "files": files.collect::<Vec<_>>(), "referrers": referrers,
     })

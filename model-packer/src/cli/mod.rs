@@ -12,7 +12,8 @@ mod verify;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
-use arguments::Command;
+use arguments::{Command, Output, Shared};
+use serde_json::json;
 
 use crate::error::PackError;
 
@@ -46,16 +47,29 @@ pub async fn run(arguments: Arguments) -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{}", text_of(&error));
-            ExitCode::from(if error.is_ours() { 2 } else { 1 })
-        }
+        Err(error) => tell(&error, &arguments.shared),
     }
 }
 
-/// The chain of causes on one line, and the hint below it.
-fn text_of(error: &PackError) -> String {
-    let mut text = format!("error: {error}");
+/// On stderr for people, and on stdout as the last event where a program reads events.
+fn tell(error: &PackError, shared: &Shared) -> ExitCode {
+    let (message, hint) = (message_of(error), error.hint());
+    let below = hint
+        .as_ref()
+        .map_or_else(String::new, |hint| format!("\n  fix: {hint}"));
+    setup::talk(&format!("error: {message}{below}"));
+    let code = if error.is_ours() { 2 } else { 1 };
+    if shared.output == Output::Json {
+        let event = json!({"event": "error", "message": message, "hint": hint, "exit": code});
+        // It was told above already.
+        let _ = setup::print(&event.to_string());
+    }
+    ExitCode::from(code)
+}
+
+/// The chain of causes on one line.
+fn message_of(error: &PackError) -> String {
+    let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
         let shown = inner.to_string();
@@ -66,7 +80,5 @@ fn text_of(error: &PackError) -> String {
         }
         cause = inner.source();
     }
-    error
-        .hint()
-        .map_or_else(|| text.clone(), |hint| format!("{text}\n  fix: {hint}"))
+    text
 }

@@ -45,9 +45,9 @@ pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError
             "event": "plan", "source": gathered.snapshot.name(), "commit": gathered.snapshot.commit,
             "facts": gathered.facts, "selection": gathered.selection, "blobs": planned, "bytesToSend": bytes_to_send(&planned),
         });
-        setup::print(&value.to_string());
+        setup::print(&value.to_string())?;
     } else {
-        setup::print(&plan_text(&gathered, &planned)?);
+        setup::print(&plan_text(&gathered, &planned)?)?;
     }
     Ok(())
 }

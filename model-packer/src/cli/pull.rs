@@ -37,7 +37,7 @@ pub(super) async fn run(command: &Pull, shared: &Shared) -> Result<(), PackError
         let mut value = serde_json::to_value(&summary).unwrap_or_default();
         value["event"] = "summary".into();
         value["digest"] = remote.model.digest.as_str().into();
-        setup::print(&value.to_string());
+        setup::print(&value.to_string())?;
         return Ok(());
     }
     let elapsed = started.elapsed();
@@ -50,6 +50,6 @@ pub(super) async fn run(command: &Pull, shared: &Shared) -> Result<(), PackError
         text::bytes(summary.present),
     );
     setup::say(shared, &line);
-    setup::print(&command.folder.display().to_string());
+    setup::print(&command.folder.display().to_string())?;
     Ok(())
 }

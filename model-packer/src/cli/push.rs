@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use artifact::{Built, Layout, ModelPackage};
+use registry::Reference;
 
 use super::arguments::{Output, Push, Shared};
 use super::setup;
@@ -27,7 +28,7 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
         client: setup::client(shared, &target)?,
         target,
         jobs: usize::from(shared.jobs),
-        mount_from: command.mount_from.clone(),
+        mount_from: mount_from(command)?,
         journal: setup::journal(shared, &reporter),
         reporter: Arc::clone(&reporter),
         spool: command.spool.clone(),
@@ -65,8 +66,32 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
             .unwrap_or_default();
         write_whole(file, &lock)?;
     }
-    show(&summary, &prepared.package, shared, started.elapsed());
-    Ok(())
+    show(&summary, &prepared.package, shared, started.elapsed())
+}
+
+/// Repositories of the target's registry, by their names or as references with the registry in front.
+fn mount_from(command: &Push) -> Result<Vec<String>, PackError> {
+    let target = setup::reference(&command.target)?;
+    let no = |text: &str| {
+        PackError::No(format!(
+            "--mount-from {text}: this is no repository of {}; blobs are taken over within a registry only",
+            target.registry()
+        ))
+    };
+    let name_of = |text: &String| {
+        let own = format!("{}/", target.registry());
+        let name = text.strip_prefix(&own).unwrap_or(text);
+        // Only the name of a registry has a dot or a port in front of the first slash.
+        let of_other = name == text
+            && name
+                .split_once('/')
+                .is_some_and(|(first, _)| first.contains(['.', ':']));
+        let parsed = format!("{own}{name}").parse::<Reference>().ok().filter(|_| !of_other);
+        parsed
+            .map(|parsed| parsed.repository().to_owned())
+            .ok_or_else(|| no(text))
+    };
+    command.mount_from.iter().map(name_of).collect()
 }
 
 /// The files of a folder are sent while others are hashed; unless something is to be compared before the first byte leaves.
@@ -112,16 +137,21 @@ fn tell_choice(gathered: &Gathered, reporter: &Reporter) {
     }
 }
 
-fn show(summary: &PushSummary, package: &ModelPackage, shared: &Shared, elapsed: std::time::Duration) {
+fn show(
+    summary: &PushSummary,
+    package: &ModelPackage,
+    shared: &Shared,
+    elapsed: std::time::Duration,
+) -> Result<(), PackError> {
     if shared.output == Output::Json {
         let mut value = serde_json::to_value(summary).unwrap_or_default();
         value["event"] = "summary".into();
         value["seconds"] = elapsed.as_secs_f64().into();
-        setup::print(&value.to_string());
-        return;
+        return setup::print(&value.to_string());
     }
-    setup::say(shared, &summary_text(summary, package, elapsed));
-    setup::print(&summary.reference);
+    let plain = if shared.plain_http { " --plain-http" } else { "" };
+    setup::say(shared, &format!("{}{plain}", summary_text(summary, package, elapsed)));
+    setup::print(&summary.reference)
 }
 
 fn summary_text(summary: &PushSummary, package: &ModelPackage, elapsed: std::time::Duration) -> String {

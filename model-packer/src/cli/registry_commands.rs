@@ -2,24 +2,31 @@
 
 use std::fmt::Write as _;
 
+use registry::Reference;
 use registry::doctor::{Outcome, Report, examine};
-use registry::{ErrorKind, Reference};
 use serde_json::json;
 
 use super::arguments::{Diff, Doctor, Index, Output, Shared, Tag, Untag, Versions};
 use super::setup;
 use crate::error::PackError;
 use crate::packed::read_remote;
+use crate::tags::{ImageTag, move_tag, remove_tag};
 use crate::text;
 use crate::variants::{INDEX_SUFFIX, index_of};
 use crate::versions::{Difference, Version, difference, versions};
 
 pub(super) async fn list_versions(command: &Versions, shared: &Shared) -> Result<(), PackError> {
     let repository = setup::reference(&command.repository)?;
-    let found = versions(&setup::client(shared, &repository)?, &repository).await?;
+    let (found, dangling) = versions(&setup::client(shared, &repository)?, &repository).await?;
+    for tag in dangling {
+        setup::say(
+            shared,
+            &format!("warning: the tag {tag} points to nothing: the registry has lost its manifest"),
+        );
+    }
     match shared.output {
-        Output::Json => setup::print(&json!({"event": "versions", "versions": found}).to_string()),
-        Output::Text => setup::print(&versions_text(&found)),
+        Output::Json => setup::print(&json!({"event": "versions", "versions": found}).to_string())?,
+        Output::Text => setup::print(&versions_text(&found))?,
     }
     Ok(())
 }
@@ -52,39 +59,41 @@ fn versions_text(found: &[Version]) -> String {
 pub(super) async fn tag(command: &Tag, shared: &Shared) -> Result<(), PackError> {
     let reference = setup::reference(&command.reference)?;
     let client = setup::client(shared, &reference)?;
-    let manifest = client.get_manifest(&reference).await?;
-    let media_type = manifest
-        .media_type
-        .as_deref()
-        .unwrap_or(artifact::media_type::OCI_MANIFEST);
     let target = reference.with_tag(&command.tag)?;
-    let before = current(&client, &target).await?;
-    client.put_manifest(&target, media_type, &manifest.bytes).await?;
-    match before.filter(|before| *before != manifest.digest) {
+    let moved = move_tag(&client, &reference, &target).await?;
+    let pin = pinned(&target, &moved.digest)?.to_string();
+    match moved.before.as_ref().filter(|before| **before != moved.digest) {
         Some(before) => setup::say(
             shared,
             &format!(
                 "{target} pointed to {before}; to go back: model-packer tag {} {}",
-                pinned(&target, &before)?,
+                pinned(&target, before)?,
                 command.tag
             ),
         ),
-        None => setup::say(shared, &format!("{target} points to {}", manifest.digest)),
+        None => setup::say(shared, &format!("{target} points to {}", moved.digest)),
     }
-    setup::print(&pinned(&target, &manifest.digest)?.to_string());
-    Ok(())
+    say_image(shared, &moved.image);
+    match shared.output {
+        Output::Json => setup::print(&json!({"event": "tag", "reference": pin, "moved": moved}).to_string()),
+        Output::Text => setup::print(&pin),
+    }
+}
+
+/// What became of the mountable image's own tag.
+fn say_image(shared: &Shared, image: &ImageTag) {
+    match image {
+        ImageTag::None => {}
+        ImageTag::Follows(tag) => setup::say(shared, &format!("{tag} follows")),
+        ImageTag::Stays(tag) => setup::say(
+            shared,
+            &format!("warning: {tag} stays the image of another version; to remove it: model-packer untag {tag}"),
+        ),
+    }
 }
 
 fn pinned(reference: &Reference, digest: &str) -> Result<Reference, PackError> {
     Ok(reference.with_digest(digest)?)
-}
-
-async fn current(client: &registry::Client, target: &Reference) -> Result<Option<String>, PackError> {
-    match client.resolve(target).await {
-        Ok(descriptor) => Ok(Some(descriptor.digest)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 pub(super) async fn untag(command: &Untag, shared: &Shared) -> Result<(), PackError> {
@@ -94,26 +103,17 @@ pub(super) async fn untag(command: &Untag, shared: &Shared) -> Result<(), PackEr
             "untag takes repository:tag; a digest would remove the model under all its tags".into(),
         ));
     }
-    let client = setup::client(shared, &reference)?;
-    let digest = client.resolve(&reference).await?.digest;
-    let removed = client.delete_manifest(&reference).await;
-    removed.map_err(|error| match error.kind() {
-        // Registries that delete by digest only take the tag for a digest, or refuse the method.
-        ErrorKind::DigestInvalid { .. } | ErrorKind::Status { status: 400 | 405, .. } => PackError::No(format!(
-            "{} removes no single tags, only a model with all its tags; the tag can be moved: model-packer tag REFERENCE {}",
-            reference.registry(),
-            reference.tag().unwrap_or_default()
-        )),
-        _ => error.into(),
-    })?;
+    let removed = remove_tag(&setup::client(shared, &reference)?, &reference).await?;
+    let stays = pinned(&reference, &removed.digest)?.to_string();
     setup::say(
         shared,
-        &format!(
-            "removed; the model stays as {} until the registry collects garbage",
-            pinned(&reference, &digest)?
-        ),
+        &format!("removed; the model stays as {stays} until the registry collects garbage"),
     );
-    Ok(())
+    say_image(shared, &removed.image);
+    match shared.output {
+        Output::Json => setup::print(&json!({"event": "untag", "stays": stays, "removed": removed}).to_string()),
+        Output::Text => Ok(()),
+    }
 }
 
 pub(super) async fn diff(command: &Diff, shared: &Shared) -> Result<(), PackError> {
@@ -131,8 +131,8 @@ pub(super) async fn diff(command: &Diff, shared: &Shared) -> Result<(), PackErro
     );
     let found = difference(&client, &first, &second).await?;
     match shared.output {
-        Output::Json => setup::print(&json!({"event": "diff", "difference": found}).to_string()),
-        Output::Text => setup::print(&difference_text(&found)),
+        Output::Json => setup::print(&json!({"event": "diff", "difference": found}).to_string())?,
+        Output::Text => setup::print(&difference_text(&found))?,
     }
     Ok(())
 }
@@ -199,8 +199,13 @@ pub(super) async fn index(command: &Index, shared: &Shared) -> Result<(), PackEr
     client
         .put_manifest(&target, &document.media_type, &document.bytes)
         .await?;
-    setup::print(&pinned(&target, document.digest.as_str())?.to_string());
-    Ok(())
+    let pin = pinned(&target, document.digest.as_str())?.to_string();
+    match shared.output {
+        Output::Json => {
+            setup::print(&json!({"event": "index", "reference": pin, "digest": document.digest}).to_string())
+        }
+        Output::Text => setup::print(&pin),
+    }
 }
 
 pub(super) async fn doctor(command: &Doctor, shared: &Shared) -> Result<(), PackError> {
@@ -217,8 +222,8 @@ pub(super) async fn doctor(command: &Doctor, shared: &Shared) -> Result<(), Pack
         None => None,
     };
     match shared.output {
-        Output::Json => setup::print(&format!("{:#}", json!({"event": "doctor", "report": report}))),
-        Output::Text => setup::print(&report_text(&report)),
+        Output::Json => setup::print(&json!({"event": "doctor", "report": report}).to_string())?,
+        Output::Text => setup::print(&report_text(&report))?,
     }
     if let Some(file) = kept {
         setup::say(shared, &format!("kept in {}; pushes from here use it", file.display()));

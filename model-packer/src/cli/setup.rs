@@ -1,6 +1,6 @@
 //! From arguments and environment to clients, settings and a reporter.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -207,15 +207,26 @@ pub(super) fn signing_key(file: &Path) -> Result<Arc<SigningKey>, PackError> {
     Ok(Arc::new(SigningKey::read(file, &password)?))
 }
 
-/// Data for whoever reads stdout. A reader that went away wants no more.
-pub(super) fn print(text: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stdout(), "{text}");
+/// Data for whoever reads stdout. A reader that went away wants no more; a full disk is told.
+pub(super) fn print(text: &str) -> Result<(), PackError> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => Err(PackError::File {
+            step: "write to",
+            path: "standard output".into(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Text for people, on stderr. Talk that cannot be heard is no reason to stop.
+pub(super) fn talk(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Talk.
 pub(super) fn say(shared: &Shared, text: &str) {
     if !shared.quiet {
-        eprintln!("{text}");
+        talk(text);
     }
 }

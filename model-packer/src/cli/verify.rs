@@ -20,8 +20,13 @@ pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackErr
     let remote = read_remote(&client, &reference).await?;
     check_signature(command, shared, &client, &remote).await?;
     if command.signature_only {
-        setup::print(&remote.reference.to_string());
-        return Ok(());
+        let (reference, digest) = (remote.reference.to_string(), &remote.model.digest);
+        return match shared.output {
+            Output::Json => {
+                setup::print(&json!({"event": "signed", "reference": reference, "digest": digest}).to_string())
+            }
+            Output::Text => setup::print(&reference),
+        };
     }
     let lock = read_lock(&client, &remote).await?;
     let lock = lock.ok_or_else(|| {
@@ -50,11 +55,11 @@ pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackErr
         setup::print(
             &json!({"event": "verified", "digest": digest, "same": differences.is_empty(), "differences": differences})
                 .to_string(),
-        );
+        )?;
     }
     if differences.is_empty() {
         if shared.output == Output::Text {
-            setup::print(&format!("{} is what {address} gives", remote.reference));
+            setup::print(&format!("{} is what {address} gives", remote.reference))?;
         }
         return Ok(());
     }

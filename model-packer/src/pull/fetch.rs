@@ -10,9 +10,10 @@ use registry::Reference;
 use tokio::sync::Semaphore;
 
 use super::claim::Claim;
+use super::folder::unmark;
 use super::pieces::LocalPieces;
-use super::place::{has_content, hash_prefix, place_of, remove, settle};
-use super::{COMPLETE, PARTIAL, PullSettings};
+use super::place::{has_content, hash_prefix, place_of, settle};
+use super::{PARTIAL, PullSettings};
 use crate::error::PackError;
 use crate::hashing::Sha256Hasher;
 use crate::layer_reader::{LayerReader, TRIES};
@@ -58,7 +59,7 @@ impl Fetch {
         if has_content(&place, size, &digest).await? {
             return Ok((size, self.finished(Arrival::Reused)));
         }
-        remove(&self.settings.folder.join(COMPLETE))?;
+        unmark(&self.settings.folder)?;
         let claim = self.claim()?;
         let mut tries = 0;
         loop {

@@ -2,6 +2,7 @@
 
 mod claim;
 mod fetch;
+mod folder;
 mod parts;
 mod pieces;
 mod place;
@@ -17,8 +18,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use fetch::Fetch;
+use folder::TargetFolder;
 use pieces::LocalPieces;
-use place::make_folder;
 
 use crate::buffers::{PART, PARTS_IN_MEMORY};
 use crate::error::PackError;
@@ -32,8 +33,8 @@ const PARTIAL: &str = ".plimsoll-partial";
 
 /// A larger piece map is none: the largest model makes a few megabytes.
 const PIECE_MAP_LIMIT: usize = 256 << 20;
-/// Names the model whose files are all here; written last, and gone as long as one of them is not.
-const COMPLETE: &str = ".plimsoll-complete";
+/// How the names of weights end that engines look for in a folder.
+const WEIGHT_ENDS: [&str; 2] = [".safetensors", ".gguf"];
 
 /// How to pull.
 #[derive(Clone)]
@@ -75,13 +76,7 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
             file.path
         )));
     }
-    if settings.folder.join(PARTIAL).is_symlink() {
-        return Err(PackError::No(format!(
-            "{} is a link, and unfinished files would be written behind it",
-            settings.folder.join(PARTIAL).display()
-        )));
-    }
-    make_folder(&settings.folder.join(PARTIAL))?;
+    let folder = TargetFolder::take(&settings.folder, &remote.model.digest)?;
     let bytes = files.iter().map(size_of).sum();
     settings.reporter.tell(&Event::Planned {
         files: files.len(),
@@ -90,7 +85,7 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     let budget = Arc::new(Semaphore::new(PARTS_IN_MEMORY));
     let map = read_map(remote, settings).await?;
     let local = match &map {
-        Some(_) => find_local(remote, settings).await?,
+        Some(_) => find_local(remote, settings, &folder).await?,
         None => Arc::default(),
     };
     let mut order: Vec<&PackedFile> = files.iter().collect();
@@ -108,12 +103,8 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
         whole_came: AtomicBool::new(false),
     });
     let arrivals = run_all(tasks, settings.jobs).await?;
-    // Empty again when everything is in its place; anything else in it belongs to another run.
-    let _ = std::fs::remove_dir(settings.folder.join(PARTIAL));
-    crate::journal::write_whole(
-        &settings.folder.join(COMPLETE),
-        format!("{}\n", remote.model.digest).as_bytes(),
-    )?;
+    folder.mark()?;
+    tell_strangers(remote, settings);
     let mut summary = PullSummary {
         files: files.len(),
         ..PullSummary::default()
@@ -171,7 +162,11 @@ async fn read_map(remote: &Remote, settings: &PullSettings) -> Result<Option<Pie
 }
 
 /// What the folder holds of other versions, for files that are not right yet.
-async fn find_local(remote: &Remote, settings: &PullSettings) -> Result<Arc<LocalPieces>, PackError> {
+async fn find_local(
+    remote: &Remote,
+    settings: &PullSettings,
+    folder: &TargetFolder,
+) -> Result<Arc<LocalPieces>, PackError> {
     let weights = remote.model.files.iter().filter(|file| file.kind == FileKind::Weight);
     let mut places: Vec<PathBuf> = weights.map(|file| settings.folder.join(file.path.as_str())).collect();
     let others = std::fs::read_dir(&settings.folder)
@@ -183,7 +178,7 @@ async fn find_local(remote: &Remote, settings: &PullSettings) -> Result<Arc<Loca
     places.sort();
     places.dedup();
     places.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()));
-    if everything_is_there(remote, settings, &places) {
+    if everything_is_there(remote, settings, folder, &places) {
         return Ok(Arc::default());
     }
     let found = tokio::task::spawn_blocking(move || LocalPieces::find(places)).await?;
@@ -191,18 +186,30 @@ async fn find_local(remote: &Remote, settings: &PullSettings) -> Result<Arc<Loca
 }
 
 /// By size alone: whether it is worth looking for pieces at all.
-fn everything_is_there(remote: &Remote, settings: &PullSettings, places: &[PathBuf]) -> bool {
+fn everything_is_there(remote: &Remote, settings: &PullSettings, folder: &TargetFolder, places: &[PathBuf]) -> bool {
     let there = |file: &PackedFile| {
         let place = settings.folder.join(file.path.as_str());
         std::fs::metadata(place).is_ok_and(|metadata| metadata.len() == size_of(file))
     };
-    places.is_empty() || (remote.model.files.iter().all(there) && is_marked(settings, remote))
+    places.is_empty() || (remote.model.files.iter().all(there) && folder.is_marked())
 }
 
-/// Whether this very model was completed here before.
-fn is_marked(settings: &PullSettings, remote: &Remote) -> bool {
-    std::fs::read_to_string(settings.folder.join(COMPLETE))
-        .is_ok_and(|text| text.trim() == remote.model.digest.as_str())
+/// Weights of another model beside those of this one: what serves a folder may read both.
+fn tell_strangers(remote: &Remote, settings: &PullSettings) {
+    let entries = std::fs::read_dir(&settings.folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut strangers: Vec<String> = names
+        .filter(|name| WEIGHT_ENDS.iter().any(|end| name.ends_with(end)) && remote.model.file(name).is_none())
+        .collect();
+    strangers.sort();
+    if !strangers.is_empty() {
+        let text = format!(
+            "{} holds weights that are not of this model: {}; remove them before the folder is served",
+            settings.folder.display(),
+            strangers.join(", ")
+        );
+        settings.reporter.tell(&Event::Warning { text });
+    }
 }
 
 fn has_own_name(path: &FilePath) -> bool {

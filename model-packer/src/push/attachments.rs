@@ -41,7 +41,12 @@ pub(super) fn blobs(attachments: &[Attachment]) -> Vec<Blob> {
 }
 
 /// Before the model is tagged, so that whoever sees the tag finds them.
-pub(super) async fn put(attachments: &[Attachment], built: &Built, settings: &PushSettings) -> Result<(), PackError> {
+pub(super) async fn put(
+    attachments: &[Attachment],
+    built: &Built,
+    omit_artifact_type: bool,
+    settings: &PushSettings,
+) -> Result<(), PackError> {
     let subject = subject_of(built);
     for attachment in attachments {
         let Attachment {
@@ -49,8 +54,18 @@ pub(super) async fn put(attachments: &[Attachment], built: &Built, settings: &Pu
             document,
             annotations,
         } = attachment;
-        let manifest = build_referrer(subject.clone(), artifact_type, document, annotations.clone()).manifest;
-        settings.client.put_referrer(&settings.target, &manifest.bytes).await?;
+        let annotations = annotations.clone();
+        let built = build_referrer(
+            subject.clone(),
+            artifact_type,
+            document,
+            annotations,
+            omit_artifact_type,
+        );
+        settings
+            .client
+            .put_referrer(&settings.target, &built.manifest.bytes)
+            .await?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use artifact::{Built, Descriptor, Digest, Document, build_manifest, media_type};
+use artifact::{Built, Descriptor, Digest, Document, Layout, build_manifest, media_type};
 use registry::{Client, Reference};
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ use crate::journal::Journal;
 use crate::prepare::Prepared;
 use crate::report::{Arrival, Event, Reporter};
 use crate::signing::{self, SigningKey};
+use crate::tags::{self, ImageTag};
 pub use attachments::Attachment;
 pub use early::Early;
 pub use limits::check_limits;
@@ -137,8 +138,11 @@ pub async fn push_with(
     attach: Attach<'_>,
     early: Option<Early>,
 ) -> Result<PushSummary, PackError> {
-    // What cannot become a manifest there is not sent at all.
+    // What cannot become a manifest there, or has no place for its image, is not sent at all.
     check_limits(named(prepared), settings)?;
+    if prepared.package.layout == Layout::Tar {
+        image_place(settings)?;
+    }
     build_manifest(&prepared.package)?;
     let layers = blobs::once_each(blobs::of_layers(prepared));
     let mut arrivals = bring_layers(&layers, settings, early).await?;
@@ -155,11 +159,20 @@ pub async fn push_with(
     arrivals.extend(blobs::bring_all(&documents, settings).await?);
 
     let before = tagged_digest(settings).await?;
-    attachments::put(&attachments, &built, settings).await?;
+    attachments::put(&attachments, &built, package.omit_artifact_type, settings).await?;
     if let Some(key) = &settings.signer {
-        signing::sign(&settings.client, &settings.target, &subject_of(&built), key).await?;
+        let subject = subject_of(&built);
+        signing::sign(
+            &settings.client,
+            &settings.target,
+            &subject,
+            key,
+            package.omit_artifact_type,
+        )
+        .await?;
     }
     put_manifests(&built, settings).await?;
+    tell_left_image(&built, settings).await?;
     if let Some(journal) = &settings.journal {
         journal.remember(&settings.target, layers.iter().map(|blob| (&blob.digest, blob.size)))?;
     }
@@ -208,10 +221,26 @@ async fn tagged_digest(settings: &PushSettings) -> Result<Option<String>, PackEr
 }
 
 fn image_reference(built: &Built, settings: &PushSettings) -> Result<Option<String>, PackError> {
-    let Some(tag) = built.twin.as_ref().and(settings.target.tag()) else {
-        return Ok(None);
+    let place = built.twin.as_ref().map(|_| image_place(settings)).transpose()?;
+    Ok(place.flatten().map(|place| place.to_string()))
+}
+
+/// The reference of the mountable image, where the model has a tag.
+fn image_place(settings: &PushSettings) -> Result<Option<Reference>, PackError> {
+    let tag = settings.target.tag().map(image_tag);
+    Ok(tag.map(|tag| settings.target.with_tag(&tag)).transpose()?)
+}
+
+/// A tag that had an image and is pushed without one.
+async fn tell_left_image(built: &Built, settings: &PushSettings) -> Result<(), PackError> {
+    let Some(image) = tags::image_of(&settings.target)?.filter(|_| built.twin.is_none()) else {
+        return Ok(());
     };
-    Ok(Some(settings.target.with_tag(&image_tag(tag))?.to_string()))
+    if let ImageTag::Stays(tag) = tags::left_behind(&settings.client, &image).await? {
+        let text = format!("{tag} stays the image of another version; to remove it: model-packer untag {tag}");
+        settings.reporter.tell(&Event::Warning { text });
+    }
+    Ok(())
 }
 
 /// The tag of the mountable image beside a model.
@@ -226,8 +255,8 @@ async fn put_manifests(built: &Built, settings: &PushSettings) -> Result<(), Pac
         for image in &twin.images {
             put_by_digest(&image.manifest, settings).await?;
         }
-        let place = match target.tag() {
-            Some(tag) => target.with_tag(&image_tag(tag))?,
+        let place = match image_place(settings)? {
+            Some(place) => place,
             None => target.with_digest(twin.index.digest.as_str())?,
         };
         client

@@ -27,6 +27,7 @@ pub async fn sign(
     target: &Reference,
     subject: &Descriptor,
     key: &SigningKey,
+    omit_artifact_type: bool,
 ) -> Result<(), PackError> {
     if is_signed(client, target, &subject.digest, &key.verifying_key()).await? {
         return Ok(());
@@ -54,7 +55,11 @@ pub async fn sign(
             tagged.to_string().as_bytes(),
         )
         .await?;
-    manifest["artifactType"] = SIGNATURE_ARTIFACT.into();
+    if omit_artifact_type {
+        manifest["config"]["mediaType"] = SIGNATURE_ARTIFACT.into();
+    } else {
+        manifest["artifactType"] = SIGNATURE_ARTIFACT.into();
+    }
     manifest["subject"] = serde_json::to_value(subject).unwrap_or_default();
     client.put_referrer(target, manifest.to_string().as_bytes()).await?;
     Ok(())
@@ -67,6 +72,7 @@ pub async fn is_signed(
     digest: &Digest,
     key: &VerifyingKey,
 ) -> Result<bool, PackError> {
+    let mut failure = None;
     let mut manifests = vec![signature_tag(target, digest)?];
     for referrer in client
         .referrers(target, digest.as_str(), Some(SIGNATURE_ARTIFACT))
@@ -82,12 +88,15 @@ pub async fn is_signed(
         };
         let manifest: Value = serde_json::from_slice(&manifest.bytes).unwrap_or_default();
         for layer in manifest["layers"].as_array().into_iter().flatten() {
-            if layer_proves(client, target, digest, key, layer).await? {
-                return Ok(true);
+            match layer_proves(client, target, digest, key, layer).await {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                // One good signature is enough, whatever became of others.
+                Err(error) => failure = Some(error),
             }
         }
     }
-    Ok(false)
+    failure.map_or(Ok(false), Err)
 }
 
 async fn layer_proves(

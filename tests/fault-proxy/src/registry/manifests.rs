@@ -115,7 +115,8 @@ pub(crate) fn referrers(shared: &Shared, repository: &str, digest: &str) -> Resp
                     "mediaType": manifest.media_type,
                     "digest": found,
                     "size": manifest.bytes.len(),
-                    "artifactType": body["artifactType"],
+                    // The config's type where the manifest has none, as the distribution specification says.
+                    "artifactType": body.get("artifactType").unwrap_or(&body["config"]["mediaType"]),
                     "annotations": body["annotations"],
                 })
             })
