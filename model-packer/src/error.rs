@@ -165,6 +165,7 @@ impl PackError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Address(error) => Some(error.hint().to_owned()),
+            Self::Settings(error) => Some(error.hint().to_owned()),
             Self::Source(error) => error.hint(),
             Self::Selection(error) => Some(error.hint()),
             Self::Facts(error) => Some(error.hint().to_owned()),

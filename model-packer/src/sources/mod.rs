@@ -4,6 +4,7 @@ mod address;
 mod cache;
 mod error;
 mod folder;
+mod home;
 mod http;
 mod hugging_face;
 mod model_scope;
