@@ -67,10 +67,19 @@ impl HubClient {
             .map_err(|error| SourceError::Setup(format!("{path_and_query} is no address: {error}")))
     }
 
-    /// The same path and query on the configured endpoint: hubs name themselves in links, also behind a mirror.
+    /// The same path and query on the configured endpoint: hubs name themselves in links, also behind a mirror. A mirror that
+    /// writes its links itself has its own path in them already.
     pub(crate) fn on_endpoint(&self, url: &Url) -> Result<Url, SourceError> {
+        let own_path = self.endpoint.path().trim_end_matches('/');
+        let rest = url.path().strip_prefix(own_path).filter(|rest| rest.starts_with('/'));
+        let path = rest.filter(|_| !self.names_hub(url)).unwrap_or(url.path());
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-        self.url(&format!("{}{query}", url.path()))
+        self.url(&format!("{path}{query}"))
+    }
+
+    /// Whether it names the hub itself, from behind a mirror.
+    fn names_hub(&self, url: &Url) -> bool {
+        url.host_str().is_some_and(|host| self.own_names.contains(&host)) && !self.is_ours(url)
     }
 
     /// One GET with its redirects. Every status is an answer, except that 429 also closes the gate.
@@ -226,8 +235,7 @@ impl HubClient {
             .join(location.ok_or_else(|| refuse("it has no Location"))?)
             .map_err(|_| refuse("its Location is no address"))?;
         // A mirror passes on the hub's absolute redirects; followed as they are, they would leave the mirror.
-        let names_hub = next.host_str().is_some_and(|host| self.own_names.contains(&host));
-        if names_hub && !self.is_ours(&next) {
+        if self.names_hub(&next) {
             return self.on_endpoint(&next).map(Some);
         }
         match (url.scheme(), next.scheme()) {
@@ -476,5 +484,33 @@ mod tests {
         let mirror = client("https://mirror.example/hf");
         let next = hop(&mirror, "https://mirror.example/hf/a", "https://huggingface.co/b?c=d");
         assert_eq!(next, Ok(Some("https://mirror.example/hf/b?c=d".into())));
+    }
+
+    #[test]
+    fn a_link_to_the_next_page_is_asked_for_below_the_path_of_the_endpoint() {
+        let first = "http://127.0.0.1:18220/hf/api/models/a/b/tree/main?limit=1000";
+        let asked = "http://127.0.0.1:18220/hf/api/models/a/b/tree/main?cursor=2";
+        let mirror = client("http://127.0.0.1:18220/hf/");
+        for link in [
+            "https://huggingface.co/api/models/a/b/tree/main?cursor=2",
+            "http://127.0.0.1:18220/hf/api/models/a/b/tree/main?cursor=2",
+            // Inside the mirror's own network it has another name.
+            "http://mirror.internal/hf/api/models/a/b/tree/main?cursor=2",
+            "/hf/api/models/a/b/tree/main?cursor=2",
+            "/api/models/a/b/tree/main?cursor=2",
+            "?cursor=2",
+        ] {
+            let link = Url::parse(first).unwrap().join(link).unwrap();
+            assert_eq!(mirror.on_endpoint(&link).unwrap().as_str(), asked, "{link}");
+        }
+        // An owner may be called like the path of the mirror.
+        let file = "https://huggingface.co/hf/b/resolve/main/x".parse().unwrap();
+        assert_eq!(
+            mirror.on_endpoint(&file).unwrap().as_str(),
+            "http://127.0.0.1:18220/hf/hf/b/resolve/main/x"
+        );
+        let plain = client("http://127.0.0.1:18220");
+        let link = "http://127.0.0.1:18220/api/x?cursor=2".parse().unwrap();
+        assert_eq!(plain.on_endpoint(&link).unwrap(), link);
     }
 }
