@@ -17,7 +17,10 @@ pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError
     let reporter = setup::reporter(shared);
     let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
     let planned = match &command.target {
-        None => Vec::new(),
+        None => {
+            setup::refuse_changed(&command.choice, &gathered).await?;
+            Vec::new()
+        }
         Some(target) => {
             let target = setup::reference(target)?;
             let settings = PushSettings {
@@ -30,12 +33,13 @@ pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError
                 spool: None,
                 signer: None,
             };
-            let prepared = prepare(
+            let mut prepared = prepare(
                 &gathered,
                 &setup::wishes(&command.choice)?,
                 &setup::options(&command.choice)?,
             )
             .await?;
+            setup::hold_to_lock(&command.choice, &mut prepared.package)?;
             plan(&prepared, &settings).await?
         }
     };

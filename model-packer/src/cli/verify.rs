@@ -42,6 +42,7 @@ pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackErr
     reporter.tell(&Event::Phase {
         what: format!("reading {address}"),
     });
+    setup::warn_of(&settings, &address, &reporter);
     let gathered = gather(connect(&address, &settings)?, &Wishes::from_options(&lock.options)?).await?;
     let differences = derive_again(&gathered, &remote, &lock).await?;
     reporter.close();
