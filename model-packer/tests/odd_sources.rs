@@ -715,8 +715,46 @@ fn pipelines_and_adapters() -> Vec<Case> {
     ]
 }
 
+/// A refusal of the hub, or of something on the way to it.
+fn refuses(bed: &Bed, path: &str, code: u16, kind: &str, body: &str) {
+    let fault = Fault::Status {
+        code,
+        headers: vec![("content-type".into(), kind.into())],
+        body: body.into(),
+    };
+    bed.hub
+        .push_fault(FaultRule::once(Side::Hub, path, fault).times(u32::MAX));
+}
+
 fn hub_answers() -> Vec<Case> {
     vec![
+        case(
+            "a page of a proxy that refuses the repository",
+            HF,
+            |bed| refuses(bed, "/revision/", 403, "text/html", "<html>blocked</html>"),
+            Refuses("the hub answered 403", "look for a proxy"),
+        ),
+        case(
+            "an address that the hub has blocked",
+            HF,
+            |bed| refuses(bed, "tokenizer.json", 403, "text/plain", "Your IP is blocked"),
+            Refuses("the hub answered 403: Your IP is blocked", "a block of this address"),
+        ),
+        case(
+            "a path that is not there and may be a repository",
+            "owner/model",
+            |_| {},
+            Refuses(
+                "there is no file or folder owner/model",
+                "hf://owner/model or ms://owner/model",
+            ),
+        ),
+        case(
+            "a path that is not there",
+            "file:///nonexistent",
+            |_| {},
+            Refuses("there is no file or folder /nonexistent", "spelling of the path"),
+        ),
         case(
             "a repository that is closed by a flag",
             HF,

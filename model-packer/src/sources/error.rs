@@ -1,7 +1,11 @@
 //! What goes wrong at a source. Addresses in messages have no query: presigned ones are credentials.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use super::address::suggestion;
+use super::certificates::whole_text;
 
 /// A source that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +137,22 @@ pub enum SourceError {
         /// Why.
         problem: &'static str,
     },
+    /// The path that was named is not there.
+    #[error("there is no file or folder {}", path.display())]
+    Missing {
+        /// Path.
+        path: PathBuf,
+    },
+    /// Certificates that were named cannot be trusted.
+    #[error("the certificates in {}, from {origin}, cannot be used: {problem}", path.display())]
+    Certificates {
+        /// Path.
+        path: PathBuf,
+        /// Flag or variable.
+        origin: &'static str,
+        /// Why.
+        problem: String,
+    },
     /// Local files cannot be read.
     #[error("cannot read {}", path.display())]
     File {
@@ -189,7 +209,12 @@ impl SourceError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Connection { host, .. } => format!("check the network, the proxy variables and the name {host}; a mirror is set with --hf-endpoint or HF_ENDPOINT"),
+            Self::Connection { host, source } if whole_text(source.as_ref()).contains("certificate") => format!(
+                "if the certificate of {host} is the right one, name that of its issuer with --ca-file or SSL_CERT_FILE; a proxy that opens TLS needs this too"
+            ),
+            Self::Connection { host, .. } => format!(
+                "check the network, the proxy variables and the name {host}; a mirror is set with HF_ENDPOINT (Hugging Face) or MODELSCOPE_ENDPOINT"
+            ),
             Self::RepositoryNotFound { token_from: None, .. } => {
                 "check the spelling; for a private repository set HF_TOKEN (Hugging Face) or MODELSCOPE_API_TOKEN".into()
             }
@@ -211,9 +236,40 @@ impl SourceError {
             }
             Self::Status { status: 429, .. } => "the hub limits this address or token: wait five minutes, or set a token with a higher limit".into(),
             Self::Status { status: 400, .. } => "files above 50 GB are refused without ranges, and above 400 GB at all".into(),
+            Self::Status { status: 403, .. } => {
+                "access is refused to this network or to the token: look for a proxy, a block of this address, or a scope that the token lacks".into()
+            }
             Self::Offline { variable, .. } => format!("unset {variable}, or pack from a local folder"),
-            Self::Unfit { .. } | Self::File { .. } => "only regular files, and links that stay inside the folder, are packed".into(),
+            Self::Missing { path } => match path.to_str().and_then(suggestion) {
+                Some(address) => format!("for a repository of a hub write {address}"),
+                None => "check the spelling of the path".into(),
+            },
+            Self::Certificates { origin, .. } => {
+                format!("{origin} must name a file of PEM certificates, or a folder of such files; unset, only the system's are trusted")
+            }
+            Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => "let this user read it, or --exclude it".into(),
+            Self::File { .. } => return None,
+            Self::Unfit { .. } => "only regular files, and links that stay inside the folder, are packed".into(),
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_fails_for_a_certificate_is_not_a_matter_of_the_network() {
+        for (cause, hint) in [
+            ("invalid peer certificate: UnknownIssuer", "--ca-file or SSL_CERT_FILE"),
+            ("Connection refused", "MODELSCOPE_ENDPOINT"),
+        ] {
+            let error = SourceError::Connection {
+                host: "www.modelscope.cn".into(),
+                source: Box::new(std::io::Error::other(cause)),
+            };
+            assert!(error.hint().unwrap().contains(hint), "{cause}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, Url};
 use tokio::time::Instant;
 
+use super::certificates::whole_text;
 use super::range::{self, Body, RangeAnswer};
 use super::retry::{Gate, RetryPolicy, asked_wait};
 use super::settings::{Credential, HubSettings};
@@ -299,16 +300,13 @@ fn build_client(settings: &HubSettings) -> Result<reqwest::Client, SourceError> 
         .user_agent(concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(settings.retry.idle);
-    if let Some(path) = &settings.certificates {
-        let pem = std::fs::read(path).map_err(|source| SourceError::File {
-            path: path.clone(),
-            source,
-        })?;
-        let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-            .map_err(|error| SourceError::Setup(format!("{} holds no certificates: {error}", path.display())))?;
-        builder = builder.tls_certs_merge(certificates);
+    if let Some(trusted) = &settings.certificates {
+        builder = builder.tls_certs_merge(trusted.read()?);
     }
-    builder.build().map_err(|error| SourceError::Setup(error.to_string()))
+    builder.build().map_err(|error| match &settings.certificates {
+        Some(trusted) => trusted.refuse(&error),
+        None => SourceError::Setup(whole_text(&error)),
+    })
 }
 
 fn sensitive(text: &str) -> Result<header::HeaderValue, SourceError> {

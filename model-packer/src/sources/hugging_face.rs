@@ -204,11 +204,6 @@ impl HuggingFace {
                 message,
                 token_from,
             },
-            (403, _) => SourceError::Gated {
-                id,
-                message,
-                token_from,
-            },
             _ => SourceError::Status {
                 what: id,
                 status,

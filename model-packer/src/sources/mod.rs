@@ -2,6 +2,7 @@
 
 mod address;
 mod cache;
+mod certificates;
 mod error;
 mod folder;
 mod home;
@@ -14,7 +15,9 @@ mod retry;
 mod secret;
 mod settings;
 
+use std::io::ErrorKind;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use artifact::{Digest, SourceLock};
@@ -153,9 +156,16 @@ pub fn connect(address: &SourceAddress, settings: &HubSettings) -> Result<Arc<dy
         SourceAddress::ModelScope { id, revision } => {
             Ok(Arc::new(ModelScope::new(id.clone(), revision.clone(), settings)?))
         }
+        // Said before anything else, because it may be no path that was meant.
+        SourceAddress::Path(path) if is_missing(path) => Err(SourceError::Missing { path: path.clone() }),
         SourceAddress::Path(path) => match CacheSource::recognise(path)? {
             Some(cache) => Ok(Arc::new(cache)),
             None => Ok(Arc::new(FolderSource::new(path.clone())?)),
         },
     }
+}
+
+fn is_missing(path: &Path) -> bool {
+    let kind = path.symlink_metadata().map_err(|error| error.kind());
+    matches!(kind, Err(ErrorKind::NotFound | ErrorKind::NotADirectory))
 }

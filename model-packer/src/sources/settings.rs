@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use reqwest::Url;
 
 use super::SourceAddress;
+use super::certificates::TrustedCertificates;
 use super::home::{Variables, hugging_face_home, path_in};
 use super::retry::RetryPolicy;
 use super::secret::Secret;
@@ -26,7 +27,7 @@ pub struct HubSettings {
     pub(crate) hugging_face_token_problem: Option<String>,
     pub(crate) model_scope: Url,
     pub(crate) model_scope_token: Option<Credential>,
-    pub(crate) certificates: Option<PathBuf>,
+    pub(crate) certificates: Option<TrustedCertificates>,
     pub(crate) offline: Option<String>,
     pub(crate) cache: Option<PathBuf>,
     /// The one policy for waiting.
@@ -108,8 +109,12 @@ impl HubSettings {
             model_scope,
             model_scope_token: first(&["MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN"])
                 .and_then(|(value, origin)| credential(&value, origin)),
-            certificates: first(&["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
-                .map(|(path, _)| path.into()),
+            certificates: first(&["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"]).map(|(path, origin)| {
+                TrustedCertificates {
+                    path: path.into(),
+                    origin,
+                }
+            }),
             offline: first(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
                 .filter(|(value, _)| is_true(value))
                 .map(|(_, origin)| origin.to_owned()),
@@ -148,7 +153,10 @@ impl HubSettings {
     #[must_use]
     pub fn with_certificates(self, file: PathBuf) -> Self {
         Self {
-            certificates: Some(file),
+            certificates: Some(TrustedCertificates {
+                path: file,
+                origin: "--ca-file",
+            }),
             ..self
         }
     }
