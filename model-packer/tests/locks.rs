@@ -87,3 +87,51 @@ async fn where_a_hub_knows_no_commits_the_locked_revision_is_asked_for() {
         "{said}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_named_behind_an_equals_sign_so_that_it_takes_no_source() {
+    let bed = Bed::start().await;
+    let (lock, target) = (locked(&bed, "hf://owner/model").await, bed.target("m:v2").to_string());
+    let flag = format!("--locked={lock}");
+    for (arguments, code, part) in [
+        (vec!["plan", "hf://owner/model", &flag], 0, ""),
+        (vec!["push", &flag, "hf://owner/model", &target], 0, ""),
+        // The default name, and what follows is the source.
+        (
+            vec!["push", "--locked", "hf://owner/model", &target],
+            1,
+            "cannot read source.lock",
+        ),
+        (vec!["plan", "hf://owner/model", "--locked", &lock], 1, flag.as_str()),
+        (
+            vec!["push", "hf://owner/model", &target, "--locked", &lock],
+            1,
+            "unexpected argument",
+        ),
+    ] {
+        let (found, said) = answer(&bed, &arguments).await;
+        assert_eq!(found, Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_cannot_be_written_stops_a_push_before_it_begins() {
+    let bed = Bed::start().await;
+    let target = bed.target("m:v1").to_string();
+    let folder = bed.state.path().display().to_string();
+    for place in [format!("{folder}/missing/x.lock"), folder.clone()] {
+        let (code, said) = answer(&bed, &["push", "hf://owner/model", &target, "--write-lock", &place]).await;
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(&format!("cannot write {place}")), "{said}");
+    }
+    assert_eq!((bed.writes(), bed.hub.requests().len()), (0, 0));
+    assert!(bed.registry.manifest("m", "v1").is_none());
+    // Nothing is left beside a lock that could be written.
+    locked(&bed, "hf://owner/model").await;
+    let left = std::fs::read_dir(&folder).unwrap().filter(|item| {
+        let name = item.as_ref().unwrap().file_name();
+        name.to_string_lossy().ends_with(".new")
+    });
+    assert_eq!(left.count(), 0);
+}

@@ -14,15 +14,19 @@ use crate::push::{PlannedBlob, PushSettings, bytes_to_send, plan};
 use crate::text;
 
 pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError> {
+    let target = command
+        .target
+        .as_deref()
+        .map(|text| setup::target(text, &command.choice))
+        .transpose()?;
     let reporter = setup::reporter(shared);
     let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
-    let planned = match &command.target {
+    let planned = match target {
         None => {
             setup::refuse_changed(&command.choice, &gathered).await?;
             Vec::new()
         }
         Some(target) => {
-            let target = setup::reference(target)?;
             let settings = PushSettings {
                 client: setup::client(shared, &target)?,
                 target,

@@ -49,6 +49,15 @@ pub(super) fn reference(text: &str) -> Result<Reference, PackError> {
     Ok(text.parse::<Reference>()?)
 }
 
+/// The target of a choice. `--locked FILE` would take the source or the target for its file, so that it needs an equals sign; who
+/// leaves it out has named the lock as the target.
+pub(super) fn target(text: &str, choice: &Choice) -> Result<Reference, PackError> {
+    if choice.locked.is_some() && Path::new(text).is_file() {
+        return Err(PackError::FileAsTarget(text.to_owned()));
+    }
+    reference(text)
+}
+
 pub(super) fn client(shared: &Shared, reference: &Reference) -> Result<Client, PackError> {
     client_for(shared, &[reference])
 }
