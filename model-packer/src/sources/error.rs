@@ -171,12 +171,22 @@ pub enum SourceError {
         problem: &'static str,
     },
     /// The network is switched off by the user.
-    #[error("{variable} is set, so {hub} is not asked")]
+    #[error("{variable} is set, so {hub} is not asked{}", and(.missing.as_ref()))]
     Offline {
         /// The variable.
         variable: String,
         /// The hub.
         hub: &'static str,
+        /// What the cache lacks, where it was searched.
+        missing: Option<String>,
+    },
+    /// A cache that does not say which snapshot is meant.
+    #[error("the cache {} names no snapshot: {problem}", path.display())]
+    Cache {
+        /// Folder of the repository.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
     },
     /// The client cannot be set up.
     #[error("the HTTP client cannot be set up: {0}")]
@@ -185,6 +195,10 @@ pub enum SourceError {
 
 fn detail(message: Option<&String>) -> String {
     message.map(|message| format!(": {message}")).unwrap_or_default()
+}
+
+fn and(missing: Option<&String>) -> String {
+    missing.map(|missing| format!(", and {missing}")).unwrap_or_default()
 }
 
 impl SourceError {
@@ -239,7 +253,10 @@ impl SourceError {
             Self::Status { status: 403, .. } => {
                 "access is refused to this network or to the token: look for a proxy, a block of this address, or a scope that the token lacks".into()
             }
-            Self::Offline { variable, .. } => format!("unset {variable}, or pack from a local folder"),
+            Self::Offline { variable, .. } => format!(
+                "unset {variable}, fetch the revision into the cache while there is a network, or name another cache with HF_HUB_CACHE"
+            ),
+            Self::Cache { path, .. } => format!("name one: {}/snapshots/COMMIT", path.display()),
             Self::Missing { path } => match path.to_str().and_then(suggestion) {
                 Some(address) => format!("for a repository of a hub write {address}"),
                 None => "check the spelling of the path".into(),
@@ -249,7 +266,7 @@ impl SourceError {
             }
             Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => "let this user read it, or --exclude it".into(),
             Self::File { .. } => return None,
-            Self::Unfit { .. } => "only regular files, and links that stay inside the folder, are packed".into(),
+            Self::Unfit { .. } => "only regular files, and links that stay inside the folder, are packed; --exclude leaves others out".into(),
             _ => return None,
         })
     }

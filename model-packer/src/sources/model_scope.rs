@@ -145,6 +145,7 @@ impl ModelScope {
             revision: Some(self.revision.clone()),
             commit,
             files: sorted(&self.id, files)?,
+            unfit: Vec::new(),
         })
     }
 
