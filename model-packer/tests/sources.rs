@@ -417,3 +417,41 @@ async fn a_branch_that_moves_between_two_pages_of_its_listing_is_listed_again() 
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn each_request_to_modelscope_has_a_number_and_a_failure_names_it() {
+    let bed = Bed::start().await;
+    bed.push(SOURCE, "m:v1").await.unwrap();
+    bed.push("hf://owner/model", "m:v2").await.unwrap();
+    let (mut numbers, mut asked) = (std::collections::BTreeSet::new(), 0);
+    for request in bed.hub.requests() {
+        let for_modelscope = request.side == standin_hub::Side::Hub && request.target.starts_with("/api/v1/");
+        assert_eq!(request.number.is_some(), for_modelscope, "{}", request.target);
+        asked += usize::from(for_modelscope);
+        numbers.extend(request.number);
+    }
+    assert!(asked > 3 && numbers.len() == asked, "{numbers:?}");
+    let status = |code| standin_hub::Fault::Status {
+        code,
+        headers: Vec::new(),
+        body: "no".into(),
+    };
+    for (path, fault) in [
+        ("repo/files", status(404)),
+        ("repo/files", status(500)),
+        ("repo/files", standin_hub::Fault::Page),
+        ("FilePath=config.json", status(403)),
+        ("FilePath=config.json", status(503)),
+        ("FilePath=config.json", standin_hub::Fault::Page),
+    ] {
+        let bed = Bed::start().await;
+        let rule = standin_hub::FaultRule::once(standin_hub::Side::Hub, path, fault.clone());
+        bed.hub.push_fault(rule.times(u32::MAX));
+        let said = refusal(&bed, SOURCE, &bed.settings(&[])).await;
+        let asked = bed.hub.requests();
+        let named = asked
+            .iter()
+            .any(|request| said.contains(&format!("request {}", request.number.as_ref().unwrap())));
+        assert!(named, "{path} {fault:?}: {said}");
+    }
+}

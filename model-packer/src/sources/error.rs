@@ -250,6 +250,9 @@ impl SourceError {
             }
             Self::Status { status: 429, .. } => "the hub limits this address or token: wait five minutes, or set a token with a higher limit".into(),
             Self::Status { status: 400, .. } => "files above 50 GB are refused without ranges, and above 400 GB at all".into(),
+            Self::Status { status: 200..=299, .. } => {
+                "the hub holds it back: look at the page of the repository, or ask the hub with the number of the request".into()
+            }
             Self::Status { status: 403, .. } => {
                 "access is refused to this network or to the token: look for a proxy, a block of this address, or a scope that the token lacks".into()
             }

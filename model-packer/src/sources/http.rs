@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::certificates::whole_text;
 use super::range::{self, Body, RangeAnswer};
+use super::request_number::{self, RequestNumber, with_number};
 use super::retry::{Gate, RetryPolicy, asked_wait};
 use super::settings::{Credential, HubSettings};
 use super::{ByteStream, SourceError};
@@ -29,6 +30,8 @@ pub(crate) struct HubClient {
     pub(crate) credential: Option<Credential>,
     /// Whether the token is sent as a session cookie too.
     cookie: Option<&'static str>,
+    /// Whether each request carries a number.
+    numbered: bool,
     gate: Gate,
     pub(crate) policy: RetryPolicy,
 }
@@ -56,9 +59,15 @@ impl HubClient {
             own_names,
             credential,
             cookie,
+            numbered: false,
             gate: Gate::default(),
             policy: settings.retry,
         })
+    }
+
+    /// The same, with a number of its own for each request.
+    pub(crate) fn numbering_requests(self) -> Self {
+        Self { numbered: true, ..self }
     }
 
     /// An address on the configured endpoint; `path` is escaped already.
@@ -136,16 +145,22 @@ impl HubClient {
             return Err(status_error(what, answer.response).await);
         }
         let host = host_of(answer.response.url());
+        let number = RequestNumber::of(&answer.response);
         let body = answer
             .response
             .bytes()
             .await
             .map_err(|error| connection(&host, error))?;
-        let document = Document { status, headers, body };
+        let document = Document {
+            status,
+            headers,
+            number,
+            body,
+        };
         match document.damage() {
             Some(problem) if (200..300).contains(&status) => Err(SourceError::Part {
                 path: what.to_owned(),
-                problem,
+                problem: with_number(problem, document.number.as_ref()),
             }),
             _ => Ok(document),
         }
@@ -179,7 +194,7 @@ impl HubClient {
             Body::Broken(problem) => {
                 return Err(SourceError::Part {
                     path: path.to_owned(),
-                    problem,
+                    problem: with_number(problem, RequestNumber::of(&answer.response).as_ref()),
                 });
             }
         };
@@ -212,7 +227,17 @@ impl HubClient {
                 );
             }
         }
-        request.send().await.map_err(|error| connection(&host_of(url), error))
+        let number = RequestNumber::fresh();
+        let numbered = self.numbered && self.is_ours(url);
+        if numbered {
+            request = request.header(request_number::HEADER, number.as_str());
+        }
+        let sent = request.send().await;
+        let mut response = sent.map_err(|error| connection(&host_of(url), error))?;
+        if numbered {
+            response.extensions_mut().insert(number);
+        }
+        Ok(response)
     }
 
     /// Scheme, host and port as configured: only there the credential goes.
@@ -258,6 +283,7 @@ impl HubClient {
 pub(crate) struct Document {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
+    pub(crate) number: Option<RequestNumber>,
     pub(crate) body: Bytes,
 }
 
@@ -348,11 +374,19 @@ pub(crate) async fn status_error(what: &str, response: Response) -> SourceError 
         wait_of(&response),
         response.headers().clone(),
     );
+    let number = RequestNumber::of(&response);
     let body = response.bytes().await.unwrap_or_default();
+    let message = message_of(&headers, &body);
     SourceError::Status {
         what: what.to_owned(),
         status,
-        message: message_of(&headers, &body),
+        message: match &number {
+            Some(number) => Some(message.map_or_else(
+                || format!("request {number}"),
+                |text| format!("{text}, request {number}"),
+            )),
+            None => message,
+        },
         wait,
     }
 }

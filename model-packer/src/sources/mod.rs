@@ -3,6 +3,7 @@
 mod address;
 mod cache;
 mod certificates;
+mod envelope;
 mod error;
 mod folder;
 mod home;
@@ -11,6 +12,7 @@ mod hugging_face;
 mod model_scope;
 mod range;
 mod reader;
+mod request_number;
 mod retry;
 mod secret;
 mod settings;
