@@ -5,6 +5,8 @@ use serde::Deserialize;
 
 use super::SourceError;
 use super::http::{Answer, connection, host_of};
+use super::request_number::RequestNumber;
+use crate::text::has_extension;
 
 /// An envelope with a failure is a few hundred bytes; a file is anything.
 const LIMIT: u64 = 64 << 10;
@@ -43,7 +45,7 @@ pub(crate) fn may_be_envelope(answer: &Answer, path: &str, size: Option<u64>) ->
     let is_no_file = match length {
         Some(length) => length <= LIMIT && Some(length) != size,
         // Without a length only the name speaks.
-        None => !path.ends_with(".json"),
+        None => !has_extension(path, "json"),
     };
     answer.from_hub
         && answer.response.status().is_success()
@@ -55,9 +57,13 @@ pub(crate) fn may_be_envelope(answer: &Answer, path: &str, size: Option<u64>) ->
 /// The body, as far as an envelope may reach.
 pub(crate) async fn start_of(answer: Answer) -> Result<Vec<u8>, SourceError> {
     let mut response = answer.response;
-    let host = host_of(response.url());
+    let (host, number) = (host_of(response.url()), RequestNumber::of(&response));
     let mut start = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| connection(&host, error))? {
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| connection(&host, number.as_ref(), error))?
+    {
         start.extend_from_slice(&chunk);
         if start.len() as u64 > LIMIT {
             break;

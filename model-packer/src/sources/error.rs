@@ -11,10 +11,12 @@ use super::certificates::whole_text;
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// No connection, or it broke.
-    #[error("cannot reach {host}")]
+    #[error("cannot reach {host}{}", numbered(.number.as_ref()))]
     Connection {
         /// Host that was asked.
         host: String,
+        /// The number of the request, where it has one.
+        number: Option<String>,
         /// Cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -197,6 +199,10 @@ fn detail(message: Option<&String>) -> String {
     message.map(|message| format!(": {message}")).unwrap_or_default()
 }
 
+fn numbered(number: Option<&String>) -> String {
+    number.map(|number| format!(" (request {number})")).unwrap_or_default()
+}
+
 fn and(missing: Option<&String>) -> String {
     missing.map(|missing| format!(", and {missing}")).unwrap_or_default()
 }
@@ -223,7 +229,7 @@ impl SourceError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Connection { host, source } if whole_text(source.as_ref()).contains("certificate") => format!(
+            Self::Connection { host, source, .. } if whole_text(source.as_ref()).contains("certificate") => format!(
                 "if the certificate of {host} is the right one, name that of its issuer with --ca-file or SSL_CERT_FILE; a proxy that opens TLS needs this too"
             ),
             Self::Connection { host, .. } => format!(
@@ -268,7 +274,6 @@ impl SourceError {
                 format!("{origin} must name a file of PEM certificates, or a folder of such files; unset, only the system's are trusted")
             }
             Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => "let this user read it, or --exclude it".into(),
-            Self::File { .. } => return None,
             Self::Unfit { .. } => "only regular files, and links that stay inside the folder, are packed; --exclude leaves others out".into(),
             _ => return None,
         })
@@ -287,6 +292,7 @@ mod tests {
         ] {
             let error = SourceError::Connection {
                 host: "www.modelscope.cn".into(),
+                number: None,
                 source: Box::new(std::io::Error::other(cause)),
             };
             assert!(error.hint().unwrap().contains(hint), "{cause}");

@@ -43,14 +43,13 @@ impl FolderSource {
     }
 
     fn list(&self) -> Result<Snapshot, SourceError> {
-        let (files, unfit) = match &self.only {
-            Some(name) => (vec![self.named(name)?], Vec::new()),
-            None => {
-                let root = canonical(&self.root)?;
-                // A folder inside a cache is made of links to the blobs of the same cache.
-                let walk = Walk::over(&self.root, repository_around(&root).unwrap_or(&root))?;
-                (walk.files, walk.unfit)
-            }
+        let (files, unfit) = if let Some(name) = &self.only {
+            (vec![self.named(name)?], Vec::new())
+        } else {
+            let root = canonical(&self.root)?;
+            // A folder inside a cache is made of links to the blobs of the same cache.
+            let walk = Walk::over(&self.root, repository_around(&root).unwrap_or(&root))?;
+            (walk.files, walk.unfit)
         };
         Ok(Snapshot {
             hub: "file",

@@ -37,12 +37,11 @@ fn fill_in(variable: Variables<'_>, text: &str) -> String {
     while let Some((before, after)) = rest.split_once('$') {
         filled.push_str(before);
         let (name, written) = name_at_start(after);
-        match variable(name).filter(|_| !name.is_empty()) {
-            Some(value) => filled.push_str(&value),
-            None => {
-                filled.push('$');
-                filled.push_str(&after[..written]);
-            }
+        if let Some(value) = variable(name).filter(|_| !name.is_empty()) {
+            filled.push_str(&value);
+        } else {
+            filled.push('$');
+            filled.push_str(&after[..written]);
         }
         rest = &after[written..];
     }

@@ -146,11 +146,8 @@ impl HubClient {
         }
         let host = host_of(answer.response.url());
         let number = RequestNumber::of(&answer.response);
-        let body = answer
-            .response
-            .bytes()
-            .await
-            .map_err(|error| connection(&host, error))?;
+        let body = answer.response.bytes().await;
+        let body = body.map_err(|error| connection(&host, number.as_ref(), error))?;
         let document = Document {
             status,
             headers,
@@ -233,7 +230,8 @@ impl HubClient {
             request = request.header(request_number::HEADER, number.as_str());
         }
         let sent = request.send().await;
-        let mut response = sent.map_err(|error| connection(&host_of(url), error))?;
+        let mut response =
+            sent.map_err(|error| connection(&host_of(url), Some(&number).filter(|_| numbered), error))?;
         if numbered {
             response.extensions_mut().insert(number);
         }
@@ -349,9 +347,10 @@ pub(crate) fn host_of(url: &Url) -> String {
 }
 
 /// The address is left out: a presigned one is a credential.
-pub(crate) fn connection(host: &str, error: reqwest::Error) -> SourceError {
+pub(crate) fn connection(host: &str, number: Option<&RequestNumber>, error: reqwest::Error) -> SourceError {
     SourceError::Connection {
         host: host.to_owned(),
+        number: number.map(ToString::to_string),
         source: Box::new(error.without_url()),
     }
 }
@@ -421,10 +420,11 @@ pub(crate) fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<String> {
 fn watch(response: Response, policy: RetryPolicy) -> ByteStream {
     let host = host_of(response.url());
     let failed_host = host.clone();
+    let number = RequestNumber::of(&response);
     let mut window = (Instant::now(), 0u64);
     response
         .bytes_stream()
-        .map_err(move |error| connection(&failed_host, error))
+        .map_err(move |error| connection(&failed_host, number.as_ref(), error))
         .and_then(move |chunk: Bytes| {
             window.1 += chunk.len() as u64;
             let elapsed = window.0.elapsed();
