@@ -141,6 +141,9 @@ pub enum PackError {
     /// A key cannot be used.
     #[error("the key cannot be used")]
     Key(#[from] KeyError),
+    /// A file where the target is expected.
+    #[error("{0} is a file, and no target")]
+    FileAsTarget(String),
     /// A local file cannot be read or written.
     #[error("cannot {step} {}", path.display())]
     File {
@@ -170,7 +173,8 @@ impl PackError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Address(error) => Some(error.hint().to_owned()),
+            Self::Address(error) => Some(error.hint()),
+            Self::Settings(error) => Some(error.hint().to_owned()),
             Self::Source(error) => error.hint(),
             Self::Selection(error) => Some(error.hint()),
             Self::Facts(error) => Some(error.hint().to_owned()),
@@ -191,6 +195,7 @@ impl PackError {
             Self::Moved(_) => {
                 Some("leave --locked out to pack what is there now, or pin the commit of the lock".into())
             }
+            Self::FileAsTarget(file) => Some(format!("a lock is named behind an equals sign: --locked={file}")),
             Self::Build(error) => error.hint().map(str::to_owned),
             Self::Reference(error) => error.hint(),
             Self::Registry(error) => error.hint(),

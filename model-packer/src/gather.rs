@@ -52,12 +52,17 @@ impl Gathered {
 pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gathered, PackError> {
     let snapshot = Arc::new(source.snapshot().await?);
     let mut contents = BTreeMap::new();
-    let wanted: Vec<ListedFile> = wanted_texts(&snapshot.files).into_iter().cloned().collect();
+    let mut wanted: Vec<ListedFile> = wanted_texts(&snapshot.files).into_iter().cloned().collect();
+    wanted.retain(|file| snapshot.refuse_unfit(&file.path).is_ok());
     read_all(&source, &snapshot, wanted, &mut contents).await?;
     contents
         .iter()
         .try_for_each(|(path, bytes)| refuse_pointer(path, bytes))?;
     let selection = select(&snapshot.files, &texts_of(&contents), wishes)?;
+    selection
+        .taken
+        .iter()
+        .try_for_each(|taken| snapshot.refuse_unfit(taken.path.as_str()))?;
     let mut gathered = Gathered {
         snapshot,
         selection,

@@ -224,22 +224,37 @@ fn repository_of(target: &Reference) -> String {
 
 /// Writes beside the file and renames: a reader sees the old content or the new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), PackError> {
-    let failed = |source| PackError::File {
-        step: "write",
-        path: path.to_owned(),
-        source,
-    };
+    let (beside, mut file) = create_beside(path)?;
+    file.write_all(bytes).map_err(|source| unwritten(path, source))?;
+    fs::rename(&beside, path).map_err(|source| unwritten(path, source))
+}
+
+/// Whether [`write_whole`] will be able to write this file, for whom a failure at the end would come too late.
+pub(crate) fn check_place(path: &Path) -> Result<(), PackError> {
+    if path.is_dir() {
+        return Err(unwritten(path, std::io::ErrorKind::IsADirectory.into()));
+    }
+    let (beside, _) = create_beside(path)?;
+    fs::remove_file(beside).map_err(|source| unwritten(path, source))
+}
+
+fn create_beside(path: &Path) -> Result<(PathBuf, fs::File), PackError> {
     let beside = path.with_extension(format!("{}.new", hold::unique_suffix()));
     let mut options = fs::OpenOptions::new();
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .open(&beside)
-        .map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)
+    options.create(true).write(true).truncate(true);
+    match options.open(&beside) {
+        Ok(file) => Ok((beside, file)),
+        Err(source) => Err(unwritten(path, source)),
+    }
+}
+
+fn unwritten(path: &Path, source: std::io::Error) -> PackError {
+    PackError::File {
+        step: "write",
+        path: path.to_owned(),
+        source,
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! What a lock holds against what the source has now.
 
-use artifact::{PackageFile, SourceLock};
+use artifact::{Digest, LockedFile, PackageFile, SourceLock};
+use futures::{StreamExt as _, TryStreamExt as _};
 
+use crate::error::PackError;
 use crate::gather::Gathered;
-use crate::sources::HubHash;
+use crate::hashing::Sha256Hasher;
+use crate::sources::{HubHash, ListedFile};
+
+/// Files that are read at the same time when no listing proves them.
+const READ_AT_ONCE: usize = 2;
 
 /// Every difference, in words; none when the source is what the lock holds.
 pub fn moved(lock: &SourceLock, gathered: &Gathered) -> Vec<String> {
@@ -31,13 +37,8 @@ pub fn moved(lock: &SourceLock, gathered: &Gathered) -> Vec<String> {
         if listed.size != file.size {
             found.push(format!("{path} had {} bytes and has {}", file.size, listed.size));
         }
-        let same = match &listed.hash {
-            HubHash::Sha256(digest) => file.sha256.as_ref().is_none_or(|locked| locked == digest),
-            HubHash::GitSha1(name) => file.git_sha1.as_ref().is_none_or(|locked| locked == name),
-            HubHash::Unknown => true,
-        };
-        if !same {
-            found.push(format!("{path} has other content"));
+        if agrees(file, listed) == Some(false) {
+            found.push(other_content(path));
         }
     }
     for taken in &gathered.selection.taken {
@@ -48,7 +49,20 @@ pub fn moved(lock: &SourceLock, gathered: &Gathered) -> Vec<String> {
     found
 }
 
-/// The same for content that only packing could hash: files of a folder.
+/// Whether the source's own hash is the locked one; `None` when the two cannot be compared.
+fn agrees(locked: &LockedFile, listed: &ListedFile) -> Option<bool> {
+    match &listed.hash {
+        HubHash::Sha256(digest) => Some(locked.sha256.as_ref()? == digest),
+        HubHash::GitSha1(name) => Some(locked.git_sha1.as_ref()? == name),
+        HubHash::Unknown => None,
+    }
+}
+
+fn other_content(path: &str) -> String {
+    format!("{path} has other content")
+}
+
+/// The same for content that packing has hashed: that of a folder, and of files that a hub lists without a hash.
 pub fn changed(lock: &SourceLock, files: &[PackageFile]) -> Vec<String> {
     let differs = |file: &&PackageFile| {
         let locked = lock
@@ -58,9 +72,30 @@ pub fn changed(lock: &SourceLock, files: &[PackageFile]) -> Vec<String> {
             .and_then(|locked| locked.sha256.as_ref());
         locked.is_some_and(|locked| *locked != file.digest)
     };
-    files
-        .iter()
-        .filter(differs)
-        .map(|file| format!("{} has other content", file.path))
-        .collect()
+    let paths = files.iter().filter(differs).map(|file| file.path.as_str());
+    paths.map(other_content).collect()
+}
+
+/// The same where nothing is packed: files of which the listing proves nothing are read, as nothing else can tell.
+pub async fn changed_unseen(lock: &SourceLock, gathered: &Gathered) -> Result<Vec<String>, PackError> {
+    let unseen = lock.files.iter().filter_map(|locked| {
+        let listed = gathered.snapshot.file(locked.path.as_str())?;
+        let digest = locked.sha256.as_ref()?;
+        agrees(locked, listed).is_none().then_some((digest, listed))
+    });
+    let compared = futures::stream::iter(unseen).map(|(locked, listed)| async move {
+        let digest = hash(gathered, listed).await?;
+        Ok::<_, PackError>((digest != *locked).then(|| other_content(&listed.path)))
+    });
+    let found: Vec<Option<String>> = compared.buffered(READ_AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+async fn hash(gathered: &Gathered, file: &ListedFile) -> Result<Digest, PackError> {
+    let mut stream = gathered.reader(file).stream(0..file.size);
+    let mut hasher = Sha256Hasher::default();
+    while let Some(chunk) = stream.try_next().await? {
+        hasher.update(&chunk);
+    }
+    Ok(hasher.finish())
 }

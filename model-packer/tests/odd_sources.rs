@@ -715,8 +715,46 @@ fn pipelines_and_adapters() -> Vec<Case> {
     ]
 }
 
+/// A refusal of the hub, or of something on the way to it.
+fn refuses(bed: &Bed, path: &str, code: u16, kind: &str, body: &str) {
+    let fault = Fault::Status {
+        code,
+        headers: vec![("content-type".into(), kind.into())],
+        body: body.into(),
+    };
+    bed.hub
+        .push_fault(FaultRule::once(Side::Hub, path, fault).times(u32::MAX));
+}
+
 fn hub_answers() -> Vec<Case> {
     vec![
+        case(
+            "a page of a proxy that refuses the repository",
+            HF,
+            |bed| refuses(bed, "/revision/", 403, "text/html", "<html>blocked</html>"),
+            Refuses("the hub answered 403", "look for a proxy"),
+        ),
+        case(
+            "an address that the hub has blocked",
+            HF,
+            |bed| refuses(bed, "tokenizer.json", 403, "text/plain", "Your IP is blocked"),
+            Refuses("the hub answered 403: Your IP is blocked", "a block of this address"),
+        ),
+        case(
+            "a path that is not there and may be a repository",
+            "owner/model",
+            |_| {},
+            Refuses(
+                "there is no file or folder owner/model",
+                "hf://owner/model or ms://owner/model",
+            ),
+        ),
+        case(
+            "a path that is not there",
+            "file:///nonexistent",
+            |_| {},
+            Refuses("there is no file or folder /nonexistent", "spelling of the path"),
+        ),
         case(
             "a repository that is closed by a flag",
             HF,
@@ -861,6 +899,68 @@ fn answers_of_modelscope() -> Vec<Case> {
     ]
 }
 
+/// The reason why there is no file, with HTTP 200 and in its place.
+fn holds_back(bed: &Bed, file: &str) {
+    let envelope =
+        json!({"Code": 10_010_205_099u64, "Success": false, "Message": "文件审核中", "RequestId": "r2", "Data": null});
+    answers(bed, &format!("FilePath={file}"), &envelope);
+}
+
+fn files_of_modelscope() -> Vec<Case> {
+    const HELD_BACK: Answer = Refuses(
+        "the hub answered 200: 文件审核中, code 10010205099, request r2",
+        "holds it back",
+    );
+    vec![
+        case(
+            "a text that the hub holds back",
+            MS,
+            |bed| holds_back(bed, "config.json"),
+            HELD_BACK,
+        ),
+        case(
+            "weights that the hub holds back",
+            MS,
+            |bed| holds_back(bed, BOTH[0]),
+            HELD_BACK,
+        ),
+        case(
+            "a file of unknown size that the hub holds back",
+            MS,
+            |bed| {
+                bed.write(".standin.json", r#"{"unsized_files": ["config.json"]}"#);
+                holds_back(bed, "config.json");
+            },
+            HELD_BACK,
+        ),
+        case(
+            "a text of unknown size that comes whole",
+            MS,
+            |bed| {
+                bed.write(".standin.json", r#"{"unsized_files": ["generation_config.json"]}"#);
+                bed.write("generation_config.json", "{}");
+                answers(bed, "FilePath=generation_config.json", &json!({}));
+            },
+            Packs(BOTH, ""),
+        ),
+        case(
+            "a file that may not be read, for a reason",
+            MS,
+            |bed| {
+                let envelope = json!({"Code": 7, "Success": false, "Message": "限流", "RequestId": "r3"}).to_string();
+                refuses(bed, "FilePath=config.json", 400, "application/json", &envelope);
+            },
+            Refuses("config.json: the hub answered 400: 限流, code 7, request r3", ""),
+        ),
+        case(
+            "another document in place of weights",
+            MS,
+            |bed| answers(bed, &format!("FilePath={}", BOTH[0]), &json!({"message": "moved"})),
+            Refuses("19 bytes of JSON came, the listing says", ""),
+        ),
+    ]
+}
+
 fn entries_of_modelscope() -> Vec<Case> {
     vec![
         case(
@@ -964,6 +1064,7 @@ fn odd_sources_have_the_answer_that_was_decided_before() {
         hub_answers,
         answers_to_a_listing,
         answers_of_modelscope,
+        files_of_modelscope,
         entries_of_modelscope,
     ];
     let cases: Vec<Case> = tables.into_iter().flat_map(|table| table()).collect();

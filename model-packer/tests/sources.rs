@@ -3,15 +3,17 @@
 
 mod bed;
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use bed::{Bed, MODEL};
 use fault_proxy::registry::RegistryConfig;
 use model_packer::PackError;
 use model_packer::prepare::{PackOptions, prepare};
 use model_packer::push::push;
-use model_packer::selection::Wishes;
-use model_packer::sources::{HubHash, HubSettings};
+use model_packer::selection::{Patterns, Wishes};
+use model_packer::sources::{HubHash, HubSettings, ListedFile, SourceAddress, connect};
 use standin_hub::RangeMode;
 
 const SOURCE: &str = "ms://owner/model";
@@ -125,51 +127,149 @@ async fn a_file_without_a_hash_is_marked_and_refused_on_request() {
     );
 }
 
-#[tokio::test]
-async fn a_hugging_face_cache_is_proven_by_the_names_of_its_blobs() {
-    let bed = Bed::start().await;
+const COMMIT: &str = "cccccccccccccccccccccccccccccccccccccccc";
+
+/// The model in a Hugging Face cache, of which the hub's listing is given too.
+async fn cache_of(bed: &Bed) -> (tempfile::TempDir, PathBuf, Vec<ListedFile>) {
     let cache = tempfile::tempdir().unwrap();
     let repository = cache.path().join("models--owner--model");
-    let commit = "c".repeat(40);
-    let snapshot = repository.join("snapshots").join(&commit);
+    let snapshot = repository.join("snapshots").join(COMMIT);
     for folder in ["blobs", "refs"] {
         std::fs::create_dir_all(repository.join(folder)).unwrap();
     }
     std::fs::create_dir_all(&snapshot).unwrap();
-    std::fs::write(repository.join("refs/main"), &commit).unwrap();
+    std::fs::write(repository.join("refs/main"), COMMIT).unwrap();
     let online = bed.gather("hf://owner/model", &Wishes::default()).await.unwrap();
     for file in &online.snapshot.files {
         let name = match &file.hash {
-            HubHash::Sha256(digest) => digest.hex().to_owned(),
-            HubHash::GitSha1(name) => name.clone(),
-            HubHash::Unknown => panic!("the hub lists a hash for {}", file.path),
+            HubHash::Sha256(digest) => Some(digest.hex().to_owned()),
+            HubHash::GitSha1(name) => Some(name.clone()),
+            HubHash::Unknown => None,
         };
+        let name = name.unwrap();
         std::fs::copy(bed.file(&file.path), repository.join("blobs").join(&name)).unwrap();
         symlink(format!("../../blobs/{name}"), snapshot.join(&file.path)).unwrap();
     }
-    for place in [&repository, &snapshot] {
+    (cache, repository, online.snapshot.files.clone())
+}
+
+/// The refusal of a source, with its hint.
+async fn refusal(bed: &Bed, source: &str, settings: &HubSettings) -> String {
+    let refused = bed.gather_with(source, &Wishes::default(), settings).await;
+    let error = refused.err().unwrap();
+    format!("{}; fix: {}", bed::chain(&error), error.hint().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_hugging_face_cache_is_proven_by_the_names_of_its_blobs() {
+    let bed = Bed::start().await;
+    let (cache, repository, online) = cache_of(&bed).await;
+    let snapshots = repository.join("snapshots");
+    for place in [&repository, &snapshots, &snapshots.join(COMMIT)] {
         let gathered = bed.gather(place.to_str().unwrap(), &Wishes::default()).await.unwrap();
-        assert_eq!(gathered.snapshot.files, online.snapshot.files);
+        assert_eq!(gathered.snapshot.files, online);
         assert_eq!(
             (gathered.snapshot.id.as_deref(), gathered.snapshot.commit.as_deref()),
-            (Some("owner/model"), Some(commit.as_str()))
+            (Some("owner/model"), Some(COMMIT))
         );
     }
     let variables = [
         ("HF_HUB_OFFLINE", "1"),
         ("HF_HUB_CACHE", cache.path().to_str().unwrap()),
     ];
+    let settings = bed.settings(&variables);
     let offline = bed
-        .gather_with("hf://owner/model", &Wishes::default(), &bed.settings(&variables))
+        .gather_with("hf://owner/model", &Wishes::default(), &settings)
         .await
         .unwrap();
-    assert_eq!(offline.snapshot.files, online.snapshot.files);
-    let missing = bed
-        .gather_with("hf://owner/other", &Wishes::default(), &bed.settings(&variables))
-        .await
-        .err()
-        .unwrap();
-    assert!(missing.hint().unwrap().contains("HF_HUB_OFFLINE"));
+    assert_eq!(offline.snapshot.files, online);
+    let place = cache.path().display();
+    let asked = "HF_HUB_OFFLINE is set, so Hugging Face is not asked, and";
+    for (source, missing) in [
+        ("hf://owner/other", format!("the cache {place} has no owner/other;")),
+        (
+            "hf://owner/model@v9",
+            format!("the cache {place} has owner/model, but not its revision `v9`; there are: {COMMIT};"),
+        ),
+    ] {
+        let said = refusal(&bed, source, &settings).await;
+        assert!(said.contains(&format!("{asked} {missing}")), "{said}");
+        assert!(said.contains("unset HF_HUB_OFFLINE"), "{said}");
+    }
+    let homeless = refusal(&bed, "hf://owner/model", &bed.settings(&[("HF_HUB_OFFLINE", "1")])).await;
+    assert!(
+        homeless.contains("neither HF_HUB_CACHE nor HOME names a cache"),
+        "{homeless}"
+    );
+}
+
+#[tokio::test]
+async fn a_cache_that_was_filled_by_commit_needs_no_reference_while_it_has_one_snapshot() {
+    let bed = Bed::start().await;
+    let (_cache, repository, online) = cache_of(&bed).await;
+    let (settings, text) = (bed.settings(&[]), repository.to_str().unwrap());
+    let other = "d".repeat(40);
+    std::fs::write(repository.join("refs/main"), &other).unwrap();
+    let said = refusal(&bed, text, &settings).await;
+    assert!(
+        said.contains(&format!(
+            "refs/main names commit {other}, of which there is no snapshot; there are: {COMMIT}"
+        )),
+        "{said}"
+    );
+    std::fs::remove_file(repository.join("refs/main")).unwrap();
+    let gathered = bed.gather(text, &Wishes::default()).await.unwrap();
+    assert_eq!(
+        (&gathered.snapshot.files, gathered.snapshot.commit.as_deref()),
+        (&online, Some(COMMIT))
+    );
+    std::fs::create_dir(repository.join("snapshots").join(&other)).unwrap();
+    let said = refusal(&bed, text, &settings).await;
+    assert!(
+        said.contains(&format!(
+            "no refs/main and several snapshots; there are: {COMMIT}, {other}"
+        )),
+        "{said}"
+    );
+    assert!(said.contains(&format!("{text}/snapshots/COMMIT")), "{said}");
+}
+
+#[tokio::test]
+async fn a_link_that_the_user_names_is_followed_wherever_it_leads() {
+    let bed = Bed::start().await;
+    let (cache, repository, online) = cache_of(&bed).await;
+    let snapshot = repository.join("snapshots").join(COMMIT);
+    let shard = online.iter().find(|file| file.path == "LICENSE").unwrap();
+    let weights = bed::safetensors("x", 100, 1);
+    std::fs::write(cache.path().join("elsewhere"), weights).unwrap();
+    symlink("../elsewhere", repository.join("model.safetensors")).unwrap();
+    // A component of a pipeline: a folder of the snapshot.
+    std::fs::create_dir(snapshot.join("vae")).unwrap();
+    std::fs::copy(cache.path().join("elsewhere"), repository.join("blobs/vae")).unwrap();
+    symlink("../../../blobs/vae", snapshot.join("vae/model.safetensors")).unwrap();
+    for (place, path, hash) in [
+        (snapshot.join("LICENSE"), "LICENSE", &shard.hash),
+        (
+            repository.join("model.safetensors"),
+            "model.safetensors",
+            &HubHash::Unknown,
+        ),
+        (snapshot.join("vae"), "model.safetensors", &HubHash::Unknown),
+        (
+            snapshot.join("vae/model.safetensors"),
+            "model.safetensors",
+            &HubHash::Unknown,
+        ),
+    ] {
+        let address = SourceAddress::Path(place.clone());
+        let listed = connect(&address, &bed.settings(&[])).unwrap().snapshot().await.unwrap();
+        let found: Vec<_> = listed
+            .files
+            .iter()
+            .map(|file| (file.path.as_str(), &file.hash))
+            .collect();
+        assert_eq!(found, [(path, hash)], "{}", place.display());
+    }
 }
 
 #[tokio::test]
@@ -195,6 +295,72 @@ async fn links_are_followed_inside_the_folder_only() {
         assert!(error.to_string().contains(problem), "{error}");
         std::fs::remove_file(source.join(link)).unwrap();
     }
+}
+
+/// What no listing can hold, each in a place where a rule or a pattern leaves it out.
+fn write_unfit(folder: &std::path::Path) {
+    std::fs::create_dir_all(folder.join("venv/bin")).unwrap();
+    symlink("/usr/bin/env", folder.join("venv/bin/python")).unwrap();
+    symlink("/usr", folder.join("usr")).unwrap();
+    symlink("missing", folder.join("latest")).unwrap();
+    symlink("round", folder.join("round")).unwrap();
+    symlink("..", folder.join("venv/bin/up")).unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"odd\xff.txt");
+    std::fs::write(folder.join(odd), "x").unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status();
+    assert!(pipe.unwrap().success());
+}
+
+#[tokio::test]
+async fn what_cannot_be_packed_matters_only_where_it_would_be_taken() {
+    let bed = Bed::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    bed::write_model(folder.path(), 1000);
+    let text = folder.path().to_str().unwrap();
+    let plain = bed.prepare(text, &PackOptions::default()).await.unwrap();
+    write_unfit(folder.path());
+    let unfit = ["usr", "latest", "round", "odd\u{fffd}.txt", "pipe"];
+    let excluding = |names: &[&str]| Wishes {
+        exclude: Patterns::new(names).unwrap(),
+        ..Wishes::default()
+    };
+    let wishes = excluding(&unfit);
+    let gathered = bed.gather(text, &wishes).await.unwrap();
+    assert!(
+        paths(&gathered).contains(&"venv/bin/python".to_owned()),
+        "what is left out is listed"
+    );
+    let packed = prepare(&gathered, &wishes, &PackOptions::default()).await.unwrap();
+    assert_eq!(packed.package.files, plain.package.files);
+    let named = Wishes {
+        include: Patterns::new(["*.json", "*.safetensors"]).unwrap(),
+        ..Wishes::default()
+    };
+    bed.gather(text, &named).await.unwrap();
+    for left_in in unfit {
+        let others: Vec<&str> = unfit.into_iter().filter(|name| *name != left_in).collect();
+        let Some(PackError::Source(error)) = bed.gather(text, &excluding(&others)).await.err() else {
+            panic!("{left_in} is taken")
+        };
+        assert!(error.hint().unwrap().contains("--exclude"), "{error}");
+    }
+    let python = Wishes {
+        include: Patterns::new(["*.json", "*.safetensors", "venv/bin/python"]).unwrap(),
+        ..Wishes::default()
+    };
+    let error = bed.gather(text, &python).await.err().unwrap();
+    assert!(
+        bed::chain(&error).contains("venv/bin/python: the link leads out of the folder"),
+        "{error:?}"
+    );
+    // A text that decides is not read through such a link, and is missed when it would be taken.
+    std::fs::remove_file(folder.path().join("config.json")).unwrap();
+    symlink("/etc/hostname", folder.path().join("config.json")).unwrap();
+    let error = bed.gather(text, &wishes).await.err().unwrap();
+    assert!(
+        bed::chain(&error).contains("config.json: the link leads out of the folder"),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -249,4 +415,45 @@ async fn a_branch_that_moves_between_two_pages_of_its_listing_is_listed_again() 
         error.to_string().contains("moved to another commit each time"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn each_request_to_modelscope_has_a_number_and_a_failure_names_it() {
+    let bed = Bed::start().await;
+    bed.push(SOURCE, "m:v1").await.unwrap();
+    bed.push("hf://owner/model", "m:v2").await.unwrap();
+    let (mut numbers, mut asked) = (std::collections::BTreeSet::new(), 0);
+    for request in bed.hub.requests() {
+        let for_modelscope = request.side == standin_hub::Side::Hub && request.target.starts_with("/api/v1/");
+        assert_eq!(request.number.is_some(), for_modelscope, "{}", request.target);
+        asked += usize::from(for_modelscope);
+        numbers.extend(request.number);
+    }
+    assert!(asked > 3 && numbers.len() == asked, "{numbers:?}");
+    let status = |code| standin_hub::Fault::Status {
+        code,
+        headers: Vec::new(),
+        body: "no".into(),
+    };
+    for (path, fault) in [
+        ("repo/files", status(404)),
+        ("repo/files", status(500)),
+        ("repo/files", standin_hub::Fault::Page),
+        ("repo/files", standin_hub::Fault::Cut { after: 3 }),
+        ("repo/files", standin_hub::Fault::Stall { after: 0 }),
+        ("FilePath=config.json", standin_hub::Fault::Cut { after: 0 }),
+        ("FilePath=config.json", status(403)),
+        ("FilePath=config.json", status(503)),
+        ("FilePath=config.json", standin_hub::Fault::Page),
+    ] {
+        let bed = Bed::start().await;
+        let rule = standin_hub::FaultRule::once(standin_hub::Side::Hub, path, fault.clone());
+        bed.hub.push_fault(rule.times(u32::MAX));
+        let said = refusal(&bed, SOURCE, &bed.settings(&[])).await;
+        let asked = bed.hub.requests();
+        let named = asked
+            .iter()
+            .any(|request| said.contains(&format!("request {}", request.number.as_ref().unwrap())));
+        assert!(named, "{path} {fault:?}: {said}");
+    }
 }

@@ -120,8 +120,8 @@ pub(super) struct Choice {
     /// How files become layers.
     #[arg(long, value_enum, default_value_t)]
     pub(super) layout: LayoutName,
-    /// Refuse a source that is not what this source.lock holds.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "source.lock")]
+    /// Refuse a source that is not what this lock holds (default: source.lock).
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "source.lock")]
     pub(super) locked: Option<PathBuf>,
     /// Leave `artifactType` out, for registries that refuse it.
     #[arg(long)]

@@ -14,12 +14,19 @@ use crate::push::{PlannedBlob, PushSettings, bytes_to_send, plan};
 use crate::text;
 
 pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError> {
+    let target = command
+        .target
+        .as_deref()
+        .map(|text| setup::target(text, &command.choice))
+        .transpose()?;
     let reporter = setup::reporter(shared);
     let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
-    let planned = match &command.target {
-        None => Vec::new(),
+    let planned = match target {
+        None => {
+            setup::refuse_changed(&command.choice, &gathered).await?;
+            Vec::new()
+        }
         Some(target) => {
-            let target = setup::reference(target)?;
             let settings = PushSettings {
                 client: setup::client(shared, &target)?,
                 target,
@@ -30,12 +37,13 @@ pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError
                 spool: None,
                 signer: None,
             };
-            let prepared = prepare(
+            let mut prepared = prepare(
                 &gathered,
                 &setup::wishes(&command.choice)?,
                 &setup::options(&command.choice)?,
             )
             .await?;
+            setup::hold_to_lock(&command.choice, &mut prepared.package)?;
             plan(&prepared, &settings).await?
         }
     };

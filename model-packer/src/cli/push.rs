@@ -11,7 +11,7 @@ use super::setup;
 use crate::attest::attestations;
 use crate::error::PackError;
 use crate::gather::Gathered;
-use crate::journal::write_whole;
+use crate::journal::{check_place, write_whole};
 use crate::prepare::{Layer, prepare_telling};
 use crate::push::{Early, PushSettings, PushSummary, check_limits, push_with};
 use crate::report::{Event, Reporter};
@@ -19,7 +19,9 @@ use crate::text;
 
 pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError> {
     let started = Instant::now();
-    let target = setup::reference(&command.target)?;
+    let target = setup::target(&command.target, &command.choice)?;
+    // Not after the model has been pushed and tagged.
+    command.write_lock.as_deref().map(check_place).transpose()?;
     if target.digest().is_some() {
         return Err(PackError::No("a push goes to a tag: leave the digest out".into()));
     }

@@ -49,6 +49,15 @@ pub(super) fn reference(text: &str) -> Result<Reference, PackError> {
     Ok(text.parse::<Reference>()?)
 }
 
+/// The target of a choice. `--locked FILE` would take the source or the target for its file, so that it needs an equals sign; who
+/// leaves it out has named the lock as the target.
+pub(super) fn target(text: &str, choice: &Choice) -> Result<Reference, PackError> {
+    if choice.locked.is_some() && Path::new(text).is_file() {
+        return Err(PackError::FileAsTarget(text.to_owned()));
+    }
+    reference(text)
+}
+
 pub(super) fn client(shared: &Shared, reference: &Reference) -> Result<Client, PackError> {
     client_for(shared, &[reference])
 }
@@ -145,17 +154,38 @@ pub(super) async fn gather_source(
     reporter.tell(&crate::report::Event::Phase {
         what: format!("reading {address}"),
     });
-    let gathered = gather(connect(&address, &hub_settings(shared)?)?, &wishes(choice)?).await?;
+    let settings = hub_settings(shared)?;
+    warn_of(&settings, &address, reporter);
+    let gathered = gather(connect(&address, &settings)?, &wishes(choice)?).await?;
     if let Some(lock) = &lock {
-        let moved = crate::lock::moved(lock, &gathered);
-        if !moved.is_empty() {
-            return Err(PackError::Moved(moved));
-        }
+        refuse(crate::lock::moved(lock, &gathered))?;
     }
     for text in &gathered.selection.warnings {
         reporter.tell(&crate::report::Event::Warning { text: text.clone() });
     }
     Ok(gathered)
+}
+
+pub(super) fn warn_of(settings: &HubSettings, address: &SourceAddress, reporter: &Reporter) {
+    if let Some(text) = settings.warning(address) {
+        reporter.tell(&crate::report::Event::Warning { text });
+    }
+}
+
+/// Refuses content that is not the locked one where nothing is packed, which would show it.
+pub(super) async fn refuse_changed(choice: &Choice, gathered: &Gathered) -> Result<(), PackError> {
+    let Some(lock) = choice.locked.as_deref().map(read_lock).transpose()? else {
+        return Ok(());
+    };
+    refuse(crate::lock::changed_unseen(&lock, gathered).await?)
+}
+
+fn refuse(differences: Vec<String>) -> Result<(), PackError> {
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(PackError::Moved(differences))
+    }
 }
 
 /// Holds the package to the lock: files of a folder, which only packing could hash, must be those of it. Where the source was
@@ -164,10 +194,7 @@ pub(super) fn hold_to_lock(choice: &Choice, package: &mut ModelPackage) -> Resul
     let Some(lock) = choice.locked.as_deref().map(read_lock).transpose()? else {
         return Ok(());
     };
-    let changed = crate::lock::changed(&lock, &package.files);
-    if !changed.is_empty() {
-        return Err(PackError::Moved(changed));
-    }
+    refuse(crate::lock::changed(&lock, &package.files))?;
     if let Some(own) = &mut package.lock {
         own.endpoint = lock.endpoint;
         own.revision = lock.revision;
@@ -176,12 +203,16 @@ pub(super) fn hold_to_lock(choice: &Choice, package: &mut ModelPackage) -> Resul
     Ok(())
 }
 
-/// A locked commit is what is asked for, where the hub knows commits and the user named no revision.
+/// Where the user named no revision, the locked commit is asked for, or the locked revision where the hub knows no commits. A
+/// lock of another hub has nothing to say about it.
 fn pin(address: &mut SourceAddress, lock: &SourceLock) {
-    if let SourceAddress::HuggingFace { revision, .. } = address
-        && revision.is_none()
-    {
-        revision.clone_from(&lock.commit);
+    let (revision, locked) = match (address, lock.hub.as_str()) {
+        (SourceAddress::HuggingFace { revision, .. }, "hf") => (revision, &lock.commit),
+        (SourceAddress::ModelScope { revision, .. }, "ms") => (revision, &lock.revision),
+        _ => return,
+    };
+    if revision.is_none() {
+        revision.clone_from(locked);
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) async fn run(command: &Verify, shared: &Shared) -> Result<(), PackErr
     reporter.tell(&Event::Phase {
         what: format!("reading {address}"),
     });
+    setup::warn_of(&settings, &address, &reporter);
     let gathered = gather(connect(&address, &settings)?, &Wishes::from_options(&lock.options)?).await?;
     let differences = derive_again(&client, &gathered, &remote, &lock).await?;
     reporter.close();

@@ -46,8 +46,15 @@ pub enum AddressError {
 
 impl AddressError {
     /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "write hf://owner/name[@revision], ms://owner/name[@revision], file:PATH or a path"
+    pub fn hint(&self) -> String {
+        let meant = match self {
+            Self::Scheme(text) => suggestion(text),
+            Self::Empty | Self::Id { .. } => None,
+        };
+        meant.map_or_else(
+            || "write hf://owner/name[@revision], ms://owner/name[@revision], file:PATH or a path".into(),
+            |address| format!("write {address}"),
+        )
     }
 }
 
@@ -75,6 +82,49 @@ impl FromStr for SourceAddress {
         }
         path_of(text)
     }
+}
+
+/// Hubs in other spellings: addresses of their pages, and the schemes of other tools.
+const SPELLINGS: [(&str, &str); 11] = [
+    ("hf://", "hf:"),
+    ("hf://", "huggingface:"),
+    ("hf://", "huggingface.co/"),
+    ("hf://", "www.huggingface.co/"),
+    ("hf://", "hf.co/"),
+    ("ms://", "ms:"),
+    ("ms://", "modelscope:"),
+    ("ms://", "modelscope.cn/"),
+    ("ms://", "www.modelscope.cn/"),
+    ("ms://", "modelscope.ai/"),
+    ("ms://", "www.modelscope.ai/"),
+];
+
+/// What was meant by a text that names a hub in another way, or a repository and no hub.
+pub(crate) fn suggestion(text: &str) -> Option<String> {
+    let text = text
+        .strip_prefix("https://")
+        .or(text.strip_prefix("http://"))
+        .unwrap_or(text);
+    for (scheme, spelling) in SPELLINGS {
+        if let Some(rest) = text.strip_prefix(spelling) {
+            return in_hub(scheme, rest);
+        }
+    }
+    let (hugging_face, model_scope) = (format!("hf://{text}"), format!("ms://{text}"));
+    let both = model_scope.parse::<SourceAddress>().is_ok() && hugging_face.parse::<SourceAddress>().is_ok();
+    both.then(|| format!("{hugging_face} or {model_scope}"))
+}
+
+/// `owner/name`, or the address of a page below it.
+fn in_hub(scheme: &str, rest: &str) -> Option<String> {
+    let path = rest.trim_matches('/').split(['?', '#']).next().unwrap_or_default();
+    let parts: Vec<&str> = path.strip_prefix("models/").unwrap_or(path).split('/').collect();
+    let address = match parts.as_slice() {
+        [owner, name, "tree" | "blob" | "resolve", revision, ..] => format!("{scheme}{owner}/{name}@{revision}"),
+        [owner, name, ..] => format!("{scheme}{owner}/{name}"),
+        _ => return None,
+    };
+    address.parse::<SourceAddress>().ok().map(|_| address)
 }
 
 fn path_of(path: &str) -> Result<SourceAddress, AddressError> {
@@ -190,5 +240,27 @@ mod tests {
             assert!(text.parse::<SourceAddress>().is_err(), "{text}");
         }
         assert!(format!("hf://a/{}", "x".repeat(95)).parse::<SourceAddress>().is_err());
+    }
+
+    #[test]
+    fn what_was_meant_is_suggested_where_it_can_be_known() {
+        for (text, meant) in [
+            ("t/ok", Some("hf://t/ok or ms://t/ok")),
+            ("t/ok@v1", Some("hf://t/ok@v1 or ms://t/ok@v1")),
+            ("hf:t/ok", Some("hf://t/ok")),
+            ("modelscope.cn/t/ok", Some("ms://t/ok")),
+            ("https://www.modelscope.cn/models/t/ok/files", Some("ms://t/ok")),
+            ("https://huggingface.co/t/ok/tree/v1/sub?x=1", Some("hf://t/ok@v1")),
+            ("https://huggingface.co/t", None),
+            ("modelscope://t/ok", Some("ms://t/ok")),
+            ("/models/x", None),
+            ("./t/ok", None),
+            ("models", None),
+            ("s3://bucket/x", None),
+        ] {
+            assert_eq!(suggestion(text).as_deref(), meant, "{text}");
+        }
+        let refused = "https://hf.co/t/ok".parse::<SourceAddress>().unwrap_err();
+        assert_eq!(refused.hint(), "write hf://t/ok");
     }
 }

@@ -1,16 +1,22 @@
 //! What goes wrong at a source. Addresses in messages have no query: presigned ones are credentials.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use super::address::suggestion;
+use super::certificates::whole_text;
 
 /// A source that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// No connection, or it broke.
-    #[error("cannot reach {host}")]
+    #[error("cannot reach {host}{}", numbered(.number.as_ref()))]
     Connection {
         /// Host that was asked.
         host: String,
+        /// The number of the request, where it has one.
+        number: Option<String>,
         /// Cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -133,6 +139,22 @@ pub enum SourceError {
         /// Why.
         problem: &'static str,
     },
+    /// The path that was named is not there.
+    #[error("there is no file or folder {}", path.display())]
+    Missing {
+        /// Path.
+        path: PathBuf,
+    },
+    /// Certificates that were named cannot be trusted.
+    #[error("the certificates in {}, from {origin}, cannot be used: {problem}", path.display())]
+    Certificates {
+        /// Path.
+        path: PathBuf,
+        /// Flag or variable.
+        origin: &'static str,
+        /// Why.
+        problem: String,
+    },
     /// Local files cannot be read.
     #[error("cannot read {}", path.display())]
     File {
@@ -151,12 +173,22 @@ pub enum SourceError {
         problem: &'static str,
     },
     /// The network is switched off by the user.
-    #[error("{variable} is set, so {hub} is not asked")]
+    #[error("{variable} is set, so {hub} is not asked{}", and(.missing.as_ref()))]
     Offline {
         /// The variable.
         variable: String,
         /// The hub.
         hub: &'static str,
+        /// What the cache lacks, where it was searched.
+        missing: Option<String>,
+    },
+    /// A cache that does not say which snapshot is meant.
+    #[error("the cache {} names no snapshot: {problem}", path.display())]
+    Cache {
+        /// Folder of the repository.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
     },
     /// The client cannot be set up.
     #[error("the HTTP client cannot be set up: {0}")]
@@ -165,6 +197,14 @@ pub enum SourceError {
 
 fn detail(message: Option<&String>) -> String {
     message.map(|message| format!(": {message}")).unwrap_or_default()
+}
+
+fn numbered(number: Option<&String>) -> String {
+    number.map(|number| format!(" (request {number})")).unwrap_or_default()
+}
+
+fn and(missing: Option<&String>) -> String {
+    missing.map(|missing| format!(", and {missing}")).unwrap_or_default()
 }
 
 impl SourceError {
@@ -189,7 +229,12 @@ impl SourceError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Connection { host, .. } => format!("check the network, the proxy variables and the name {host}; a mirror is set with --hf-endpoint or HF_ENDPOINT"),
+            Self::Connection { host, source, .. } if whole_text(source.as_ref()).contains("certificate") => format!(
+                "if the certificate of {host} is the right one, name that of its issuer with --ca-file or SSL_CERT_FILE; a proxy that opens TLS needs this too"
+            ),
+            Self::Connection { host, .. } => format!(
+                "check the network, the proxy variables and the name {host}; a mirror is set with HF_ENDPOINT (Hugging Face) or MODELSCOPE_ENDPOINT"
+            ),
             Self::RepositoryNotFound { token_from: None, .. } => {
                 "check the spelling; for a private repository set HF_TOKEN (Hugging Face) or MODELSCOPE_API_TOKEN".into()
             }
@@ -211,9 +256,46 @@ impl SourceError {
             }
             Self::Status { status: 429, .. } => "the hub limits this address or token: wait five minutes, or set a token with a higher limit".into(),
             Self::Status { status: 400, .. } => "files above 50 GB are refused without ranges, and above 400 GB at all".into(),
-            Self::Offline { variable, .. } => format!("unset {variable}, or pack from a local folder"),
-            Self::Unfit { .. } | Self::File { .. } => "only regular files, and links that stay inside the folder, are packed".into(),
+            Self::Status { status: 200..=299, .. } => {
+                "the hub holds it back: look at the page of the repository, or ask the hub with the number of the request".into()
+            }
+            Self::Status { status: 403, .. } => {
+                "access is refused to this network or to the token: look for a proxy, a block of this address, or a scope that the token lacks".into()
+            }
+            Self::Offline { variable, .. } => format!(
+                "unset {variable}, fetch the revision into the cache while there is a network, or name another cache with HF_HUB_CACHE"
+            ),
+            Self::Cache { path, .. } => format!("name one: {}/snapshots/COMMIT", path.display()),
+            Self::Missing { path } => match path.to_str().and_then(suggestion) {
+                Some(address) => format!("for a repository of a hub write {address}"),
+                None => "check the spelling of the path".into(),
+            },
+            Self::Certificates { origin, .. } => {
+                format!("{origin} must name a file of PEM certificates, or a folder of such files; unset, only the system's are trusted")
+            }
+            Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => "let this user read it, or --exclude it".into(),
+            Self::Unfit { .. } => "only regular files, and links that stay inside the folder, are packed; --exclude leaves others out".into(),
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_fails_for_a_certificate_is_not_a_matter_of_the_network() {
+        for (cause, hint) in [
+            ("invalid peer certificate: UnknownIssuer", "--ca-file or SSL_CERT_FILE"),
+            ("Connection refused", "MODELSCOPE_ENDPOINT"),
+        ] {
+            let error = SourceError::Connection {
+                host: "www.modelscope.cn".into(),
+                number: None,
+                source: Box::new(std::io::Error::other(cause)),
+            };
+            assert!(error.hint().unwrap().contains(hint), "{cause}");
+        }
     }
 }

@@ -1,6 +1,5 @@
-//! A local folder or a single file. Links are followed inside the folder only, and what is packed is their content.
+//! A local folder or a single file. Links in a folder are followed inside it only, and what is packed is their content.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
@@ -10,7 +9,9 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 
-use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
+use super::cache::repository_around;
+use super::walk::{Walk, canonical, regular_file, unfit};
+use super::{ByteStream, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
 use crate::buffers::{CHUNK, CHUNKS};
 
 /// A folder of files, or one file of it.
@@ -41,124 +42,30 @@ impl FolderSource {
         })
     }
 
-    fn list(&self) -> Result<Vec<ListedFile>, SourceError> {
-        let boundary = canonical(&self.root)?;
-        let mut walk = Walk {
-            boundary: &boundary,
-            files: Vec::new(),
-        };
-        match &self.only {
-            Some(name) => walk.visit(&self.root.join(name), name, &mut BTreeSet::new())?,
-            None => walk.enter(&self.root, "", &mut BTreeSet::from([boundary.clone()]))?,
-        }
-        walk.files.sort_by(|left, right| left.path.cmp(&right.path));
-        Ok(walk.files)
-    }
-}
-
-/// A walk that never leaves the boundary.
-pub(crate) struct Walk<'a> {
-    pub(crate) boundary: &'a Path,
-    pub(crate) files: Vec<ListedFile>,
-}
-
-impl Walk<'_> {
-    /// `above` holds the folders on the way down, so that a link to one of them does not go round for ever.
-    pub(crate) fn enter(
-        &mut self,
-        folder: &Path,
-        prefix: &str,
-        above: &mut BTreeSet<PathBuf>,
-    ) -> Result<(), SourceError> {
-        let items = fs::read_dir(folder).map_err(|source| SourceError::File {
-            path: folder.to_owned(),
-            source,
-        })?;
-        for item in items {
-            let item = item.map_err(|source| SourceError::File {
-                path: folder.to_owned(),
-                source,
-            })?;
-            let name = item
-                .file_name()
-                .into_string()
-                .map_err(|_| unfit(&item.path(), "its name is no UTF-8 text"))?;
-            if name == ".git" {
-                continue;
-            }
-            let path = if prefix.is_empty() {
-                name
-            } else {
-                format!("{prefix}/{name}")
-            };
-            self.visit(&item.path(), &path, above)?;
-        }
-        Ok(())
-    }
-
-    fn visit(&mut self, place: &Path, path: &str, above: &mut BTreeSet<PathBuf>) -> Result<(), SourceError> {
-        let target = canonical(place)?;
-        if !target.starts_with(self.boundary) {
-            return Err(unfit(place, "the link leads out of the folder"));
-        }
-        let metadata = fs::metadata(&target).map_err(|source| SourceError::File {
-            path: place.to_owned(),
-            source,
-        })?;
-        if metadata.is_dir() {
-            if !above.insert(target.clone()) {
-                return Err(unfit(place, "the link leads to a folder that holds it"));
-            }
-            self.enter(place, path, above)?;
-            above.remove(&target);
-        } else if metadata.is_file() {
-            self.files.push(ListedFile {
-                path: path.to_owned(),
-                size: metadata.len(),
-                hash: hash_of_name(&target),
-            });
+    fn list(&self) -> Result<Snapshot, SourceError> {
+        let (files, unfit) = if let Some(name) = &self.only {
+            (vec![self.named(name)?], Vec::new())
         } else {
-            return Err(unfit(place, "it is neither a file nor a folder"));
-        }
-        Ok(())
+            let root = canonical(&self.root)?;
+            // A folder inside a cache is made of links to the blobs of the same cache.
+            let walk = Walk::over(&self.root, repository_around(&root).unwrap_or(&root))?;
+            (walk.files, walk.unfit)
+        };
+        Ok(Snapshot {
+            hub: "file",
+            endpoint: None,
+            id: None,
+            revision: None,
+            commit: None,
+            files,
+            unfit,
+        })
     }
-}
 
-/// Files of a Hugging Face cache are named after their hash; elsewhere a name proves nothing and is not read.
-fn hash_of_name(target: &Path) -> HubHash {
-    let in_cache = target.parent().is_some_and(|parent| {
-        parent.ends_with("blobs")
-            && parent
-                .parent()
-                .and_then(Path::file_name)
-                .is_some_and(|name| name.to_string_lossy().starts_with("models--"))
-    });
-    let name = target
-        .file_name()
-        .and_then(|name| name.to_str())
-        .filter(|_| in_cache)
-        .unwrap_or_default();
-    match artifact::Digest::from_hex(name) {
-        Ok(digest) => HubHash::Sha256(digest),
-        Err(_) if super::hugging_face::is_hex(name, 40) => HubHash::GitSha1(name.to_owned()),
-        Err(_) => HubHash::Unknown,
-    }
-}
-
-pub(crate) fn canonical(path: &Path) -> Result<PathBuf, SourceError> {
-    fs::canonicalize(path).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound if path.is_symlink() => unfit(path, "the link leads nowhere"),
-        _ => SourceError::File {
-            path: path.to_owned(),
-            source,
-        },
-    })
-}
-
-fn unfit(path: &Path, problem: &'static str) -> SourceError {
-    SourceError::Unfit {
-        path: path.to_owned(),
-        problem,
+    /// The one file that the user names is followed wherever it leads: he means what is there.
+    fn named(&self, name: &str) -> Result<ListedFile, SourceError> {
+        let place = self.root.join(name);
+        regular_file(&place, &canonical(&place)?, name)
     }
 }
 
@@ -216,18 +123,7 @@ fn read_chunk(file: &mut fs::File, left: u64) -> std::io::Result<Bytes> {
 
 impl ModelSource for FolderSource {
     fn snapshot(&self) -> BoxFuture<'_, Result<Snapshot, SourceError>> {
-        let listed = self.list();
-        async move {
-            Ok(Snapshot {
-                hub: "file",
-                endpoint: None,
-                id: None,
-                revision: None,
-                commit: None,
-                files: listed?,
-            })
-        }
-        .boxed()
+        std::future::ready(self.list()).boxed()
     }
 
     fn open<'a>(

@@ -10,7 +10,9 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, Url};
 use tokio::time::Instant;
 
+use super::certificates::whole_text;
 use super::range::{self, Body, RangeAnswer};
+use super::request_number::{self, RequestNumber, with_number};
 use super::retry::{Gate, RetryPolicy, asked_wait};
 use super::routes::Routes;
 use super::settings::{Credential, HubSettings};
@@ -30,6 +32,8 @@ pub(crate) struct HubClient {
     pub(crate) credential: Option<Credential>,
     /// Whether the token is sent as a session cookie too.
     cookie: Option<&'static str>,
+    /// Whether each request carries a number.
+    numbered: bool,
     gate: Gate,
     routes: Routes,
     ignores_ranges: AtomicBool,
@@ -59,11 +63,17 @@ impl HubClient {
             own_names,
             credential,
             cookie,
+            numbered: false,
             gate: Gate::default(),
             routes: Routes::default(),
             ignores_ranges: AtomicBool::new(false),
             policy: settings.retry,
         })
+    }
+
+    /// The same, with a number of its own for each request.
+    pub(crate) fn numbering_requests(self) -> Self {
+        Self { numbered: true, ..self }
     }
 
     /// An address on the configured endpoint; `path` is escaped already.
@@ -73,10 +83,19 @@ impl HubClient {
             .map_err(|error| SourceError::Setup(format!("{path_and_query} is no address: {error}")))
     }
 
-    /// The same path and query on the configured endpoint: hubs name themselves in links, also behind a mirror.
+    /// The same path and query on the configured endpoint: hubs name themselves in links, also behind a mirror. A mirror that
+    /// writes its links itself has its own path in them already.
     pub(crate) fn on_endpoint(&self, url: &Url) -> Result<Url, SourceError> {
+        let own_path = self.endpoint.path().trim_end_matches('/');
+        let rest = url.path().strip_prefix(own_path).filter(|rest| rest.starts_with('/'));
+        let path = rest.filter(|_| !self.names_hub(url)).unwrap_or(url.path());
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-        self.url(&format!("{}{query}", url.path()))
+        self.url(&format!("{path}{query}"))
+    }
+
+    /// Whether it names the hub itself, from behind a mirror.
+    fn names_hub(&self, url: &Url) -> bool {
+        url.host_str().is_some_and(|host| self.own_names.contains(&host)) && !self.is_ours(url)
     }
 
     /// A range of a file: from where an earlier redirect led, as long as that answers, else by the hub.
@@ -154,16 +173,19 @@ impl HubClient {
             return Err(status_error(what, answer.response).await);
         }
         let host = host_of(answer.response.url());
-        let body = answer
-            .response
-            .bytes()
-            .await
-            .map_err(|error| connection(&host, error))?;
-        let document = Document { status, headers, body };
+        let number = RequestNumber::of(&answer.response);
+        let body = answer.response.bytes().await;
+        let body = body.map_err(|error| connection(&host, number.as_ref(), error))?;
+        let document = Document {
+            status,
+            headers,
+            number,
+            body,
+        };
         match document.damage() {
             Some(problem) if (200..300).contains(&status) => Err(SourceError::Part {
                 path: what.to_owned(),
-                problem,
+                problem: with_number(problem, document.number.as_ref()),
             }),
             _ => Ok(document),
         }
@@ -207,7 +229,7 @@ impl HubClient {
             Body::Broken(problem) => {
                 return Err(SourceError::Part {
                     path: path.to_owned(),
-                    problem,
+                    problem: with_number(problem, RequestNumber::of(&answer.response).as_ref()),
                 });
             }
         };
@@ -240,7 +262,18 @@ impl HubClient {
                 );
             }
         }
-        request.send().await.map_err(|error| connection(&host_of(url), error))
+        let number = RequestNumber::fresh();
+        let numbered = self.numbered && self.is_ours(url);
+        if numbered {
+            request = request.header(request_number::HEADER, number.as_str());
+        }
+        let sent = request.send().await;
+        let mut response =
+            sent.map_err(|error| connection(&host_of(url), Some(&number).filter(|_| numbered), error))?;
+        if numbered {
+            response.extensions_mut().insert(number);
+        }
+        Ok(response)
     }
 
     /// Scheme, host and port as configured: only there the credential goes.
@@ -264,8 +297,7 @@ impl HubClient {
             .join(location.ok_or_else(|| refuse("it has no Location"))?)
             .map_err(|_| refuse("its Location is no address"))?;
         // A mirror passes on the hub's absolute redirects; followed as they are, they would leave the mirror.
-        let names_hub = next.host_str().is_some_and(|host| self.own_names.contains(&host));
-        if names_hub && !self.is_ours(&next) {
+        if self.names_hub(&next) {
             return self.on_endpoint(&next).map(Some);
         }
         match (url.scheme(), next.scheme()) {
@@ -287,6 +319,7 @@ impl HubClient {
 pub(crate) struct Document {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
+    pub(crate) number: Option<RequestNumber>,
     pub(crate) body: Bytes,
 }
 
@@ -332,16 +365,13 @@ fn build_client(settings: &HubSettings) -> Result<reqwest::Client, SourceError> 
         .user_agent(concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(settings.retry.idle);
-    if let Some(path) = &settings.certificates {
-        let pem = std::fs::read(path).map_err(|source| SourceError::File {
-            path: path.clone(),
-            source,
-        })?;
-        let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-            .map_err(|error| SourceError::Setup(format!("{} holds no certificates: {error}", path.display())))?;
-        builder = builder.tls_certs_merge(certificates);
+    if let Some(trusted) = &settings.certificates {
+        builder = builder.tls_certs_merge(trusted.read()?);
     }
-    builder.build().map_err(|error| SourceError::Setup(error.to_string()))
+    builder.build().map_err(|error| match &settings.certificates {
+        Some(trusted) => trusted.refuse(&error),
+        None => SourceError::Setup(whole_text(&error)),
+    })
 }
 
 fn sensitive(text: &str) -> Result<header::HeaderValue, SourceError> {
@@ -358,9 +388,10 @@ pub(crate) fn host_of(url: &Url) -> String {
 }
 
 /// The address is left out: a presigned one is a credential.
-pub(crate) fn connection(host: &str, error: reqwest::Error) -> SourceError {
+pub(crate) fn connection(host: &str, number: Option<&RequestNumber>, error: reqwest::Error) -> SourceError {
     SourceError::Connection {
         host: host.to_owned(),
+        number: number.map(ToString::to_string),
         source: Box::new(error.without_url()),
     }
 }
@@ -383,11 +414,19 @@ pub(crate) async fn status_error(what: &str, response: Response) -> SourceError 
         wait_of(&response),
         response.headers().clone(),
     );
+    let number = RequestNumber::of(&response);
     let body = response.bytes().await.unwrap_or_default();
+    let message = message_of(&headers, &body);
     SourceError::Status {
         what: what.to_owned(),
         status,
-        message: message_of(&headers, &body),
+        message: match &number {
+            Some(number) => Some(message.map_or_else(
+                || format!("request {number}"),
+                |text| format!("{text}, request {number}"),
+            )),
+            None => message,
+        },
         wait,
     }
 }
@@ -422,10 +461,11 @@ pub(crate) fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<String> {
 fn watch(response: Response, policy: RetryPolicy) -> ByteStream {
     let host = host_of(response.url());
     let failed_host = host.clone();
+    let number = RequestNumber::of(&response);
     let mut window = (Instant::now(), 0u64);
     response
         .bytes_stream()
-        .map_err(move |error| connection(&failed_host, error))
+        .map_err(move |error| connection(&failed_host, number.as_ref(), error))
         .and_then(move |chunk: Bytes| {
             window.1 += chunk.len() as u64;
             let elapsed = window.0.elapsed();
@@ -517,5 +557,33 @@ mod tests {
         let mirror = client("https://mirror.example/hf");
         let next = hop(&mirror, "https://mirror.example/hf/a", "https://huggingface.co/b?c=d");
         assert_eq!(next, Ok(Some("https://mirror.example/hf/b?c=d".into())));
+    }
+
+    #[test]
+    fn a_link_to_the_next_page_is_asked_for_below_the_path_of_the_endpoint() {
+        let first = "http://127.0.0.1:18220/hf/api/models/a/b/tree/main?limit=1000";
+        let asked = "http://127.0.0.1:18220/hf/api/models/a/b/tree/main?cursor=2";
+        let mirror = client("http://127.0.0.1:18220/hf/");
+        for link in [
+            "https://huggingface.co/api/models/a/b/tree/main?cursor=2",
+            "http://127.0.0.1:18220/hf/api/models/a/b/tree/main?cursor=2",
+            // Inside the mirror's own network it has another name.
+            "http://mirror.internal/hf/api/models/a/b/tree/main?cursor=2",
+            "/hf/api/models/a/b/tree/main?cursor=2",
+            "/api/models/a/b/tree/main?cursor=2",
+            "?cursor=2",
+        ] {
+            let link = Url::parse(first).unwrap().join(link).unwrap();
+            assert_eq!(mirror.on_endpoint(&link).unwrap().as_str(), asked, "{link}");
+        }
+        // An owner may be called like the path of the mirror.
+        let file = "https://huggingface.co/hf/b/resolve/main/x".parse().unwrap();
+        assert_eq!(
+            mirror.on_endpoint(&file).unwrap().as_str(),
+            "http://127.0.0.1:18220/hf/hf/b/resolve/main/x"
+        );
+        let plain = client("http://127.0.0.1:18220");
+        let link = "http://127.0.0.1:18220/api/x?cursor=2".parse().unwrap();
+        assert_eq!(plain.on_endpoint(&link).unwrap(), link);
     }
 }

@@ -60,6 +60,7 @@ impl HuggingFace {
             return Err(SourceError::Offline {
                 variable: variable.clone(),
                 hub: "Hugging Face",
+                missing: None,
             });
         }
         let credential = settings.hugging_face_token.clone();
@@ -93,6 +94,7 @@ impl HuggingFace {
             revision: Some(self.revision.clone()),
             commit: Some(commit),
             files,
+            unfit: Vec::new(),
         }
     }
 
@@ -201,11 +203,6 @@ impl HuggingFace {
             (401 | 404, _) => SourceError::RepositoryNotFound {
                 id,
                 endpoint,
-                message,
-                token_from,
-            },
-            (403, _) => SourceError::Gated {
-                id,
                 message,
                 token_from,
             },

@@ -2,20 +2,27 @@
 
 mod address;
 mod cache;
+mod certificates;
+mod envelope;
 mod error;
 mod folder;
+mod home;
 mod http;
 mod hugging_face;
 mod model_scope;
 mod parts;
 mod range;
 mod reader;
+mod request_number;
 mod retry;
 mod routes;
 mod secret;
 mod settings;
+mod walk;
 
+use std::io::ErrorKind;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use artifact::{Digest, SourceLock};
@@ -33,6 +40,7 @@ pub use reader::{FileReader, read_small};
 pub use retry::RetryPolicy;
 pub use secret::Secret;
 pub use settings::{HubSettings, SettingsError};
+pub use walk::UnfitFile;
 
 /// Bytes of a file as they arrive.
 pub type ByteStream = BoxStream<'static, Result<Bytes, SourceError>>;
@@ -84,6 +92,8 @@ pub struct Snapshot {
     pub commit: Option<String>,
     /// The files, sorted by path.
     pub files: Vec<ListedFile>,
+    /// Those of them that cannot be packed: links that lead out, pipes. Only folders have such.
+    pub unfit: Vec<UnfitFile>,
 }
 
 impl Snapshot {
@@ -96,6 +106,7 @@ impl Snapshot {
             revision,
             commit,
             files: _,
+            unfit: _,
         } = self.clone();
         SourceLock {
             endpoint,
@@ -117,6 +128,17 @@ impl Snapshot {
     /// The file with this path.
     pub fn file(&self, path: &str) -> Option<&ListedFile> {
         self.files.iter().find(|file| file.path == path)
+    }
+
+    /// Refuses a path of the listing that cannot be packed.
+    pub fn refuse_unfit(&self, path: &str) -> Result<(), SourceError> {
+        match self.unfit.iter().find(|file| file.path == path) {
+            None => Ok(()),
+            Some(file) => Err(SourceError::Unfit {
+                path: file.place.clone(),
+                problem: file.problem,
+            }),
+        }
     }
 }
 
@@ -146,22 +168,36 @@ pub trait ModelSource: Send + Sync {
 pub fn connect(address: &SourceAddress, settings: &HubSettings) -> Result<Arc<dyn ModelSource>, SourceError> {
     match address {
         SourceAddress::HuggingFace { id, revision } => {
-            let cached = settings
-                .offline
-                .as_ref()
-                .and(settings.cache.as_ref())
-                .and_then(|cache| CacheSource::find(cache, id, revision.as_deref().unwrap_or("main")));
-            match cached {
-                Some(cache) => Ok(Arc::new(cache)),
-                None => Ok(Arc::new(HuggingFace::new(id.clone(), revision.clone(), settings)?)),
+            let Some(variable) = &settings.offline else {
+                return Ok(Arc::new(HuggingFace::new(id.clone(), revision.clone(), settings)?));
+            };
+            let revision = revision.as_deref().unwrap_or("main");
+            let found = match &settings.cache {
+                Some(cache) => CacheSource::find(cache, id, revision),
+                None => Err("neither HF_HUB_CACHE nor HOME names a cache".into()),
+            };
+            match found {
+                Ok(cache) => Ok(Arc::new(cache)),
+                Err(missing) => Err(SourceError::Offline {
+                    variable: variable.clone(),
+                    hub: "Hugging Face",
+                    missing: Some(missing),
+                }),
             }
         }
         SourceAddress::ModelScope { id, revision } => {
             Ok(Arc::new(ModelScope::new(id.clone(), revision.clone(), settings)?))
         }
+        // Said before anything else, because it may be no path that was meant.
+        SourceAddress::Path(path) if is_missing(path) => Err(SourceError::Missing { path: path.clone() }),
         SourceAddress::Path(path) => match CacheSource::recognise(path)? {
             Some(cache) => Ok(Arc::new(cache)),
             None => Ok(Arc::new(FolderSource::new(path.clone())?)),
         },
     }
+}
+
+fn is_missing(path: &Path) -> bool {
+    let kind = path.symlink_metadata().map_err(|error| error.kind());
+    matches!(kind, Err(ErrorKind::NotFound | ErrorKind::NotADirectory))
 }

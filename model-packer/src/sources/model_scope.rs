@@ -7,16 +7,21 @@ use artifact::Digest;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::http::{Document, HubClient, escape, status_error};
+use super::envelope::{Envelope, may_be_envelope, start_of};
+use super::http::{Answer, Document, HubClient, escape, message_of, status_error};
 use super::hugging_face::sorted;
+use super::request_number::{RequestNumber, with_number};
 use super::settings::HubSettings;
 use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
 
 const OWN_NAMES: [&str; 3] = ["modelscope.cn", "www.modelscope.cn", "www.modelscope.ai"];
 /// SHA-256 of nothing: the only one with which size 0 is a size.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// The code of a branch or tag that is not there.
+const REVISION_MISSING: u64 = 10_010_205_006;
 
 /// Listings of a branch that moves meanwhile, before giving up.
 const LISTING_ATTEMPTS: usize = 3;
@@ -27,24 +32,6 @@ pub struct ModelScope {
     id: String,
     revision: String,
     listing_cap: usize,
-}
-
-#[derive(Deserialize)]
-struct Envelope<T> {
-    #[serde(rename = "Code", default)]
-    code: Option<u64>,
-    #[serde(rename = "Success", default)]
-    success: Option<bool>,
-    #[serde(rename = "Message", default)]
-    message: Option<String>,
-    #[serde(rename = "RequestId", default)]
-    request_id: Option<String>,
-    #[serde(rename = "Data", default = "nothing")]
-    data: Option<T>,
-}
-
-fn nothing<T>() -> Option<T> {
-    None
 }
 
 #[derive(Deserialize)]
@@ -97,7 +84,8 @@ impl ModelScope {
             credential,
             Some("m_session_id"),
             settings,
-        )?;
+        )?
+        .numbering_requests();
         let revision = revision
             .filter(|revision| revision != "main")
             .unwrap_or_else(|| "master".into());
@@ -145,6 +133,7 @@ impl ModelScope {
             revision: Some(self.revision.clone()),
             commit,
             files: sorted(&self.id, files)?,
+            unfit: Vec::new(),
         })
     }
 
@@ -193,20 +182,28 @@ impl ModelScope {
 
     /// Success needs three things: the status, the code, and the flag.
     fn unwrap<T: DeserializeOwned>(&self, document: &Document) -> Result<T, SourceError> {
+        let (status, number) = (document.status, document.number.as_ref());
         let envelope: Envelope<T> = serde_json::from_slice(&document.body)
-            .map_err(|error| self.bad_answer(format!("HTTP {}: {error}", document.status)))?;
-        let fine = (200..300).contains(&document.status)
-            && matches!(envelope.code, None | Some(0 | 200))
-            && envelope.success != Some(false);
-        match envelope.data {
-            Some(data) if fine => Ok(data),
-            _ => Err(self.refusal(document.status, envelope.code, envelope.message, envelope.request_id)),
+            .map_err(|error| self.bad_answer(with_number(format!("HTTP {status}: {error}"), number)))?;
+        let fine = (200..300).contains(&status) && envelope.succeeded();
+        match envelope {
+            Envelope { data: Some(data), .. } if fine => Ok(data),
+            envelope => Err(self.refusal(&self.id, status, envelope, number)),
         }
     }
 
-    fn refusal(&self, status: u16, code: Option<u64>, message: Option<String>, request: Option<String>) -> SourceError {
+    fn refusal<T>(
+        &self,
+        what: &str,
+        status: u16,
+        envelope: Envelope<T>,
+        number: Option<&RequestNumber>,
+    ) -> SourceError {
+        let code = envelope.code;
+        // The hub's own number where it names one: it may not take ours.
+        let request = envelope.request_id.or_else(|| number.map(ToString::to_string));
         let parts = [
-            message,
+            envelope.message,
             code.map(|code| format!("code {code}")),
             request.map(|id| format!("request {id}")),
         ];
@@ -221,7 +218,7 @@ impl ModelScope {
             (_, Some(10_010_103_009)) | (401, _) if token_from.is_some() => {
                 SourceError::TokenRefused { message, token_from }
             }
-            (_, Some(10_010_205_006)) => SourceError::RevisionNotFound {
+            (_, Some(REVISION_MISSING)) => SourceError::RevisionNotFound {
                 id,
                 revision: self.revision.clone(),
             },
@@ -235,7 +232,7 @@ impl ModelScope {
                 }
             }
             _ => SourceError::Status {
-                what: id,
+                what: what.to_owned(),
                 status,
                 message,
                 wait: None,
@@ -275,6 +272,9 @@ impl ModelScope {
     async fn probe_size(&self, path: &str) -> Result<u64, SourceError> {
         let answer = self.client.get(path, self.file_url(path)?, Some(&(0..1))).await?;
         let status = answer.response.status().as_u16();
+        if may_be_envelope(&answer, path, None) {
+            return self.size_unless_refused(path, answer).await;
+        }
         let text = |name: &str| {
             answer
                 .response
@@ -292,6 +292,16 @@ impl ModelScope {
             Some(size) => Ok(size),
             None if (200..300).contains(&status) => Err(self.bad_answer(format!("the size of {path:?} is not known"))),
             None => Err(status_error(path, answer.response).await),
+        }
+    }
+
+    /// JSON in place of one byte: the whole file of a hub that ignores ranges, or the reason why there is none.
+    async fn size_unless_refused(&self, path: &str, answer: Answer) -> Result<u64, SourceError> {
+        let (status, number) = facts_of(&answer);
+        let body = start_of(answer).await?;
+        match serde_json::from_slice::<Envelope<IgnoredAny>>(&body) {
+            Ok(envelope) if !envelope.succeeded() => Err(self.refusal(path, status, envelope, number.as_ref())),
+            _ => Ok(body.len() as u64),
         }
     }
 
@@ -313,6 +323,9 @@ impl ModelScope {
             .get_range(&file.path, self.file_url(&file.path)?, &range)
             .await?;
         let status = answer.response.status().as_u16();
+        if may_be_envelope(&answer, &file.path, Some(file.size)) {
+            return Err(self.refused(file, answer).await?);
+        }
         if (200..300).contains(&status) || status == 416 {
             return self.client.body(&file.path, answer, &range, file.size);
         }
@@ -322,13 +335,41 @@ impl ModelScope {
                 problem: format!("the content network answered {status}"),
             });
         }
-        match status_error(&file.path, answer.response).await {
-            SourceError::Status { status: 404, .. } => Err(SourceError::FileNotFound {
-                id: self.id.clone(),
-                path: file.path.clone(),
-            }),
-            error => Err(error),
+        if !answer.from_hub || matches!(status, 408 | 425 | 429 | 500..=599) {
+            return Err(status_error(&file.path, answer.response).await);
         }
+        Err(self.refused(file, answer).await?)
+    }
+
+    /// Why there is no file, by the envelope that came for it.
+    async fn refused(&self, file: &ListedFile, answer: Answer) -> Result<SourceError, SourceError> {
+        let (status, number) = facts_of(&answer);
+        let headers = answer.response.headers().clone();
+        let body = start_of(answer).await?;
+        let envelope = serde_json::from_slice::<Envelope<IgnoredAny>>(&body).ok();
+        let envelope = envelope.filter(|envelope| !envelope.succeeded());
+        Ok(match (status, envelope) {
+            (404, envelope) if envelope.as_ref().and_then(|envelope| envelope.code) != Some(REVISION_MISSING) => {
+                SourceError::FileNotFound {
+                    id: self.id.clone(),
+                    path: file.path.clone(),
+                }
+            }
+            (_, Some(envelope)) => self.refusal(&file.path, status, envelope, number.as_ref()),
+            (200..=299, None) => SourceError::Part {
+                path: file.path.clone(),
+                problem: with_number(
+                    format!("{} bytes of JSON came, the listing says {}", body.len(), file.size),
+                    number.as_ref(),
+                ),
+            },
+            (_, None) => SourceError::Status {
+                what: file.path.clone(),
+                status,
+                message: message_of(&headers, &body).map(|text| with_number(text, number.as_ref())),
+                wait: None,
+            },
+        })
     }
 
     fn bad_answer(&self, problem: String) -> SourceError {
@@ -337,6 +378,10 @@ impl ModelScope {
             problem,
         }
     }
+}
+
+fn facts_of(answer: &Answer) -> (u16, Option<RequestNumber>) {
+    (answer.response.status().as_u16(), RequestNumber::of(&answer.response))
 }
 
 /// Git keeps no empty folders, so a folder without children was not opened.

@@ -1,9 +1,13 @@
 //! Endpoints, tokens, certificates and switches, by the variables that users of the hubs know. Read once, at the start.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use reqwest::Url;
 
+use super::SourceAddress;
+use super::certificates::TrustedCertificates;
+use super::home::{Variables, hugging_face_home, path_in};
 use super::retry::RetryPolicy;
 use super::secret::Secret;
 
@@ -19,9 +23,11 @@ pub(crate) struct Credential {
 pub struct HubSettings {
     pub(crate) hugging_face: Url,
     pub(crate) hugging_face_token: Option<Credential>,
+    /// Why there is no token although the user has named a file, or has one.
+    pub(crate) hugging_face_token_problem: Option<String>,
     pub(crate) model_scope: Url,
     pub(crate) model_scope_token: Option<Credential>,
-    pub(crate) certificates: Option<PathBuf>,
+    pub(crate) certificates: Option<TrustedCertificates>,
     pub(crate) offline: Option<String>,
     pub(crate) cache: Option<PathBuf>,
     /// The one policy for waiting.
@@ -41,8 +47,32 @@ pub enum SettingsError {
         /// Flag or variable.
         origin: &'static str,
     },
+    /// An address with more than an endpoint has.
+    #[error("`{value}` from {origin} holds {what}, which the address of a hub must not")]
+    Endowed {
+        /// What was written, without it.
+        value: String,
+        /// Flag or variable.
+        origin: &'static str,
+        /// What is too much.
+        what: &'static str,
+    },
 }
 
+impl SettingsError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Endpoint { .. } => "write scheme, host and port, such as https://mirror.example:8443",
+            Self::Endowed { what: LOGIN, .. } => {
+                "an address is written into the artifact: give the token in HF_TOKEN (Hugging Face) or MODELSCOPE_API_TOKEN"
+            }
+            Self::Endowed { .. } => "write scheme, host, port and path only",
+        }
+    }
+}
+
+const LOGIN: &str = "a user name or a password";
 const HUGGING_FACE: &str = "https://huggingface.co";
 const MODEL_SCOPE: &str = "https://www.modelscope.cn";
 const MODEL_SCOPE_INTERNATIONAL: &str = "https://www.modelscope.ai";
@@ -67,21 +97,30 @@ impl HubSettings {
             None if international => endpoint(MODEL_SCOPE_INTERNATIONAL, "the default")?,
             None => endpoint(MODEL_SCOPE, "the default")?,
         };
-        let hugging_face_home = hugging_face_home(variable);
+        let home = hugging_face_home(variable);
+        let (hugging_face_token, hugging_face_token_problem) = match hugging_face_token(variable, home.as_deref()) {
+            Ok(token) => (token, None),
+            Err(problem) => (None, Some(problem)),
+        };
         Ok(Self {
             hugging_face,
-            hugging_face_token: hugging_face_token(variable, hugging_face_home.as_deref()),
+            hugging_face_token,
+            hugging_face_token_problem,
             model_scope,
             model_scope_token: first(&["MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN"])
                 .and_then(|(value, origin)| credential(&value, origin)),
-            certificates: first(&["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
-                .map(|(path, _)| path.into()),
+            certificates: first(&["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"]).map(|(path, origin)| {
+                TrustedCertificates {
+                    path: path.into(),
+                    origin,
+                }
+            }),
             offline: first(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
                 .filter(|(value, _)| is_true(value))
                 .map(|(_, origin)| origin.to_owned()),
-            cache: first(&["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"])
-                .map(|(path, _)| path.into())
-                .or_else(|| hugging_face_home.map(|home| home.join("hub"))),
+            cache: path_in(variable, "HF_HUB_CACHE")
+                .or_else(|| path_in(variable, "HUGGINGFACE_HUB_CACHE"))
+                .or_else(|| home.map(|home| home.join("hub"))),
             retry: RetryPolicy::default(),
             listing_cap: 3000,
         })
@@ -103,11 +142,21 @@ impl HubSettings {
         })
     }
 
+    /// What the user should know before this source is asked.
+    pub fn warning(&self, address: &SourceAddress) -> Option<String> {
+        self.hugging_face_token_problem
+            .clone()
+            .filter(|_| matches!(address, SourceAddress::HuggingFace { .. }))
+    }
+
     /// The same with these certificates trusted besides the system's.
     #[must_use]
     pub fn with_certificates(self, file: PathBuf) -> Self {
         Self {
-            certificates: Some(file),
+            certificates: Some(TrustedCertificates {
+                path: file,
+                origin: "--ca-file",
+            }),
             ..self
         }
     }
@@ -119,25 +168,42 @@ fn is_true(value: &str) -> bool {
 
 /// A bare host means https, as the hubs' own clients read it.
 fn endpoint(value: &str, origin: &'static str) -> Result<Url, SettingsError> {
-    let refuse = || SettingsError::Endpoint {
-        value: without_password(value),
-        origin,
-    };
+    let value = value.trim();
     let text = if value.contains("://") {
         value.to_owned()
     } else {
         format!("https://{value}")
     };
+    let refuse = || SettingsError::Endpoint {
+        value: without_secrets(value),
+        origin,
+    };
     let url = Url::parse(text.trim_end_matches('/')).map_err(|_| refuse())?;
-    let fits =
-        matches!(url.scheme(), "http" | "https") && url.has_host() && url.password().is_none() && url.query().is_none();
-    if fits { Ok(url) } else { Err(refuse()) }
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(refuse());
+    }
+    let too_much = [
+        (!url.username().is_empty() || url.password().is_some(), LOGIN),
+        (url.query().is_some(), "a query"),
+        (url.fragment().is_some(), "a fragment"),
+    ];
+    match too_much.into_iter().find(|(present, _)| *present) {
+        None => Ok(url),
+        Some((_, what)) => Err(SettingsError::Endowed {
+            value: without_secrets(value),
+            origin,
+            what,
+        }),
+    }
 }
 
-fn without_password(value: &str) -> String {
-    value
+/// Tokens are written before the host, and into queries.
+fn without_secrets(value: &str) -> String {
+    let (address, rest) = value.find(['?', '#']).map_or((value, ""), |at| (&value[..at], "…"));
+    let host = address
         .rsplit_once('@')
-        .map_or_else(|| value.to_owned(), |(_, host)| format!("…@{host}"))
+        .map_or_else(|| address.to_owned(), |(_, host)| format!("…@{host}"));
+    host + rest
 }
 
 fn credential(value: &str, origin: &str) -> Option<Credential> {
@@ -147,29 +213,30 @@ fn credential(value: &str, origin: &str) -> Option<Credential> {
     })
 }
 
-fn hugging_face_home(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let below = |name: &str, rest: &str| {
-        variable(name)
-            .filter(|value| !value.is_empty())
-            .map(|base| Path::new(&base).join(rest))
-    };
-    below("HF_HOME", "")
-        .or_else(|| below("XDG_CACHE_HOME", "huggingface"))
-        .or_else(|| below("HOME", ".cache/huggingface"))
-}
-
-fn hugging_face_token(variable: &dyn Fn(&str) -> Option<String>, home: Option<&Path>) -> Option<Credential> {
-    let named = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
+/// No token is fine, unless the user has named a file for it or has one that cannot be read.
+fn hugging_face_token(variable: Variables<'_>, home: Option<&Path>) -> Result<Option<Credential>, String> {
+    let given = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
         .iter()
         .find_map(|name| credential(&variable(name)?, name));
-    if named.is_some() || variable("HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some_and(|value| is_true(&value)) {
-        return named;
+    if given.is_some() || variable("HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some_and(|value| is_true(&value)) {
+        return Ok(given);
     }
-    let file = variable("HF_TOKEN_PATH")
-        .map(PathBuf::from)
-        .or_else(|| home.map(|home| home.join("token")))?;
-    let text = std::fs::read_to_string(&file).ok()?;
-    credential(&text, &format!("the file {}", file.display()))
+    let named = path_in(variable, "HF_TOKEN_PATH");
+    let Some(file) = named.clone().or_else(|| home.map(|home| home.join("token"))) else {
+        return Ok(None);
+    };
+    let origin = named.as_ref().map_or("", |_| " from HF_TOKEN_PATH");
+    let place = file.display();
+    match std::fs::read_to_string(&file) {
+        Ok(text) => match credential(&text, &format!("the file {place}")) {
+            None if named.is_some() => Err(format!("no token is sent: {place}{origin} is empty")),
+            token => Ok(token),
+        },
+        Err(error) if named.is_none() && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(format!("no token is sent: {place}{origin} cannot be read: {error}")),
+    }
 }
 
 #[cfg(test)]
@@ -212,9 +279,87 @@ mod tests {
         let off = settings(&[("HF_HOME", home), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")]).unwrap();
         assert_eq!(off.hugging_face_token, None);
         std::fs::remove_dir_all(folder).unwrap();
-        let error = settings(&[("HF_ENDPOINT", "ftp://user:pass@host")])
-            .unwrap_err()
-            .to_string();
-        assert_eq!(error, "`…@host` from HF_ENDPOINT is no http or https address");
+    }
+
+    #[test]
+    fn an_endpoint_is_an_address_and_nothing_besides() {
+        for (value, problem) in [
+            (
+                "ftp://user:pass@host",
+                "`…@host` from HF_ENDPOINT is no http or https address",
+            ),
+            (
+                "https://sekret@host",
+                "`…@host` from HF_ENDPOINT holds a user name or a password, which the address of a hub must not",
+            ),
+            (
+                "sekret@host/hf",
+                "`…@host/hf` from HF_ENDPOINT holds a user name or a password, which the address of a hub must not",
+            ),
+            (
+                "https://:sekret@host",
+                "`…@host` from HF_ENDPOINT holds a user name or a password, which the address of a hub must not",
+            ),
+            (
+                "http://host/?token=sekret",
+                "`http://host/…` from HF_ENDPOINT holds a query, which the address of a hub must not",
+            ),
+            (
+                "http://host#sekret",
+                "`http://host…` from HF_ENDPOINT holds a fragment, which the address of a hub must not",
+            ),
+        ] {
+            let error = settings(&[("HF_ENDPOINT", value)]).unwrap_err();
+            assert_eq!(error.to_string(), problem);
+            assert_eq!(
+                error.hint().contains("HF_TOKEN"),
+                problem.contains("user name"),
+                "{value}"
+            );
+        }
+        let set = settings(&[("HF_ENDPOINT", "https://mirror.example/hf/")]).unwrap();
+        assert_eq!(set.hugging_face.as_str(), "https://mirror.example/hf");
+    }
+
+    #[test]
+    fn a_named_token_file_is_found_below_home_and_missed_aloud() {
+        let folder = std::env::temp_dir().join(format!("packer-home-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("sub")).unwrap();
+        std::fs::write(folder.join("sub/token"), "hf_file").unwrap();
+        std::fs::write(folder.join("sub/empty"), "\n").unwrap();
+        let home = ("HOME", folder.to_str().unwrap());
+        let (hub, scope) = ("hf://a/b".parse().unwrap(), "ms://a/b".parse().unwrap());
+        // Variable, whether there is a token, and what is said about it.
+        for (name, value, found, said) in [
+            ("HF_TOKEN_PATH", "~/sub/token", true, ""),
+            ("HF_HOME", "~/sub", true, ""),
+            ("HF_HOME", "$HOME/sub", true, ""),
+            ("HF_HOME", "~/nowhere", false, ""),
+            ("HF_TOKEN_PATH", "", false, ""),
+            (
+                "HF_TOKEN_PATH",
+                "~/sub/missing",
+                false,
+                "sub/missing from HF_TOKEN_PATH cannot be read",
+            ),
+            (
+                "HF_TOKEN_PATH",
+                "~/sub/empty",
+                false,
+                "sub/empty from HF_TOKEN_PATH is empty",
+            ),
+        ] {
+            let set = settings(&[home, (name, value)]).unwrap();
+            assert_eq!(set.hugging_face_token.is_some(), found, "{name} {value}");
+            let warning = set.warning(&hub).unwrap_or_default();
+            assert!(
+                warning.contains(said) && warning.is_empty() == said.is_empty(),
+                "{name} {value}: {warning}"
+            );
+            assert_eq!(set.warning(&scope), None);
+        }
+        let cache = settings(&[home, ("HF_HUB_CACHE", "~/hub")]).unwrap().cache;
+        assert_eq!(cache, Some(folder.join("hub")));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -18,6 +18,8 @@ pub struct Recorded {
     pub range: Option<String>,
     /// Whether it carried `Authorization` or a cookie.
     pub credential: bool,
+    /// The number that the caller gave it, `X-Request-ID`.
+    pub number: Option<String>,
 }
 
 #[derive(Default)]

@@ -207,6 +207,11 @@ impl Asked {
         host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned()
     }
 
+    fn header(&self, name: &str) -> Option<String> {
+        let value = self.headers.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    }
+
     fn credential(&self) -> bool {
         self.headers.contains_key(header::AUTHORIZATION) || self.headers.contains_key(header::COOKIE)
     }
@@ -223,12 +228,9 @@ async fn handle(State((side, hub)): State<(Side, Arc<Hub>)>, request: Request) -
         side,
         method: asked.method.clone(),
         target: asked.target.clone(),
-        range: asked
-            .headers
-            .get(header::RANGE)
-            .and_then(|value| value.to_str().ok())
-            .map(str::to_owned),
+        range: asked.header("range"),
         credential: asked.credential(),
+        number: asked.header("x-request-id"),
     });
     if let Some(answer) = asked
         .fault
