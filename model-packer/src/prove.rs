@@ -205,6 +205,8 @@ mod tests {
         }
     }
 
+    type Maker<'a> = &'a dyn Fn() -> Vec<Stretch>;
+
     fn holds(stretches: Vec<Stretch>, layer: &[u8], cuts: usize) -> bool {
         let mut proof = Proof::by(stretches);
         layer.chunks(cuts).for_each(|chunk| proof.take(chunk));
@@ -225,11 +227,9 @@ mod tests {
                 .collect();
             let refs: Vec<&PackageFile> = files.iter().collect();
             let several = contents.iter().zip(&files).map(|(content, file)| (&file.path, &content[..]));
-            let makers: [(Vec<u8>, &dyn Fn() -> Vec<Stretch>); 2] = [
-                (tar_bytes(&files[0].path, &contents[0]), &|| alone(&files[0])),
-                (bundle_bytes(several), &|| shared(&refs).unwrap()),
-            ];
-            for (mut layer, expected) in makers {
+            let alone: (Vec<u8>, Maker<'_>) = (tar_bytes(&files[0].path, &contents[0]), &|| alone(&files[0]));
+            let together: (Vec<u8>, Maker<'_>) = (bundle_bytes(several), &|| shared(&refs).unwrap());
+            for (mut layer, expected) in [alone, together] {
                 prop_assert!(holds(expected(), &layer, cuts));
                 prop_assert!(!holds(expected(), &layer[..layer.len() - 1], cuts));
                 layer.push(0);

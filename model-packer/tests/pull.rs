@@ -371,11 +371,12 @@ async fn versions_are_listed_with_what_they_share_and_differences_name_files_and
         ..PackOptions::default()
     };
     bed.push_as("hf://owner/model", "m:v11", &options).await.unwrap();
-    let found = model_packer::versions::versions(&bed.client(), &bed.target("m"))
+    let (found, dangling) = model_packer::versions::versions(&bed.client(), &bed.target("m"))
         .await
         .unwrap();
     let tags: Vec<&str> = found.iter().map(|version| version.tag.as_str()).collect();
     assert_eq!(tags, ["v2", "v10", "v11"]);
+    assert_eq!(dangling, Vec::<String>::new());
     assert!(found[1].shared > 3 << 20 && found[1].shared < 4 << 20, "{found:?}");
     let (old, new) = (remote(&bed, "m:v2").await, remote(&bed, "m:v10").await);
     let difference = model_packer::versions::difference(&bed.client(), &old, &new)

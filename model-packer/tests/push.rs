@@ -601,17 +601,31 @@ async fn a_signed_model_is_known_by_its_key_and_by_no_other() {
     // A signature that the registry has lost does not hide a good one.
     let mut damaged = manifest.clone();
     let mut lost = damaged["layers"][0].clone();
-    lost["digest"] = Digest::of(b"lost").to_string().into();
+    let other = Digest::of(b"lost").to_string();
+    lost["digest"] = other.clone().into();
     damaged["layers"].as_array_mut().unwrap().insert(0, lost);
     let place = bed.target(&format!("m:{tag}"));
-    let bytes = damaged.to_string();
-    let put = bed
-        .client()
-        .put_manifest(&place, artifact::media_type::OCI_MANIFEST, bytes.as_bytes());
-    put.await.unwrap();
+    let document = damaged.to_string();
+    let client = bed.client();
+    let content = bytes::Bytes::from_static(b"lost");
+    client
+        .push_blob(&place, &other, 4, &content, &registry::PushOptions::default())
+        .await
+        .unwrap();
+    let gone = fault_proxy::Fault::Status {
+        code: 404,
+        headers: Vec::new(),
+        body: String::new(),
+    };
+    bed.registry
+        .inject(fault_proxy::FaultRule::once("GET", &other, gone).always());
+    client
+        .put_manifest(&place, artifact::media_type::OCI_MANIFEST, document.as_bytes())
+        .await
+        .unwrap();
     let public = VerifyingKey::read(&key("cosign.pub")).unwrap();
-    let signed = is_signed(&bed.client(), &bed.target("m:v1"), &summary.digest, &public).await;
-    assert!(signed.unwrap());
+    let proven = is_signed(&client, &bed.target("m:v1"), &summary.digest, &public).await;
+    assert!(proven.unwrap());
 }
 
 #[tokio::test]
