@@ -1,13 +1,13 @@
 //! `model-packer pull`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::arguments::{Output, Pull, Shared};
 use super::setup;
 use crate::error::PackError;
 use crate::packed::read_remote;
-use crate::pull::{PullSettings, pull};
+use crate::pull::{PullSettings, PullSummary, pull};
 use crate::report::Event;
 use crate::text;
 
@@ -40,16 +40,23 @@ pub(super) async fn run(command: &Pull, shared: &Shared) -> Result<(), PackError
         setup::print(&value.to_string())?;
         return Ok(());
     }
-    let elapsed = started.elapsed();
-    let line = format!(
-        "{} files proven: {} fetched in {} ({}), {} there already",
-        summary.files,
-        text::bytes(summary.fetched),
-        text::duration(elapsed),
-        text::rate(summary.fetched, elapsed),
-        text::bytes(summary.present),
-    );
-    setup::say(shared, &line);
+    setup::say(shared, &line_of(&summary, started.elapsed()));
     setup::print(&command.folder.display().to_string())?;
     Ok(())
+}
+
+fn line_of(summary: &PullSummary, elapsed: Duration) -> String {
+    let (files, took) = (summary.files, text::duration(elapsed));
+    let fetched = match summary.fetched {
+        0 => format!("nothing fetched in {took}"),
+        bytes => format!(
+            "{} fetched in {took} ({})",
+            text::bytes(bytes),
+            text::rate(bytes, elapsed)
+        ),
+    };
+    format!(
+        "{files} files proven: {fetched}, {} there already",
+        text::bytes(summary.present)
+    )
 }
