@@ -16,6 +16,9 @@ use crate::text;
 pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError> {
     let reporter = setup::reporter(shared);
     let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
+    if !command.choice.facts_only {
+        gathered.require_weights()?;
+    }
     let planned = match &command.target {
         None => Vec::new(),
         Some(target) => {
