@@ -30,7 +30,7 @@ pub(super) fn choose(draft: &mut Draft<'_>, folder: &str) -> bool {
     if whole || !draft.is_open(&join(folder, "adapter_config.json")) {
         return false;
     }
-    let mut formats = vec![Format::Safetensors, Format::Bin];
+    let mut formats = [Format::Safetensors, Format::Bin];
     formats.sort_by_key(|format| draft.wishes.format != Some(*format));
     let find = |stem: &str| {
         let mut names = formats

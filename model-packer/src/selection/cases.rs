@@ -152,6 +152,11 @@ fn sentence_encoders() -> Vec<Case> {
                 "",
             ),
         ),
+    ]
+}
+
+fn routers_and_strangers() -> Vec<Case> {
+    vec![
         (
             "modules that a router names",
             &[
@@ -210,42 +215,45 @@ fn sentence_encoders() -> Vec<Case> {
 const PIPELINE: &str = r#"{"unet": ["diffusers", "U"], "te": ["transformers", "T"], "safety": [null, null]}"#;
 
 fn pipelines() -> Vec<Case> {
-    vec![
-        (
-            "what lies in a pipeline and is not of it",
+    vec![(
+        "what lies in a pipeline and is not of it",
+        &[
+            "model_index.json",
+            "unet/config.json",
+            "unet/diffusion_pytorch_model.safetensors",
+            "unet/model.onnx",
+            "unet/model.onnx_data=3000000",
+            "unet/model.onnx_data_1=3000000",
+            "unet/openvino_model.xml",
+            "unet/openvino_model.bin",
+            "unet/dump.xyz=3000000",
+            "unet/.DS_Store",
+            "unet/.cache/x",
+            "te/spiece.model=4000000",
+            "te/vocab.json=4000000",
+            "checkpoints/full.ckpt=3000000",
+            "assets/data.parquet",
+            "samples/a.zip",
+            "sub/.gitattributes",
+            "safety/config.json",
+        ],
+        &[("model_index.json", PIPELINE)],
+        NO_FLAG,
+        Takes(
             &[
                 "model_index.json",
+                "te/spiece.model",
+                "te/vocab.json",
                 "unet/config.json",
                 "unet/diffusion_pytorch_model.safetensors",
-                "unet/model.onnx",
-                "unet/model.onnx_data=3000000",
-                "unet/model.onnx_data_1=3000000",
-                "unet/openvino_model.xml",
-                "unet/openvino_model.bin",
-                "unet/dump.xyz=3000000",
-                "unet/.DS_Store",
-                "unet/.cache/x",
-                "te/spiece.model=4000000",
-                "te/vocab.json=4000000",
-                "checkpoints/full.ckpt=3000000",
-                "assets/data.parquet",
-                "samples/a.zip",
-                "sub/.gitattributes",
-                "safety/config.json",
             ],
-            &[("model_index.json", PIPELINE)],
-            NO_FLAG,
-            Takes(
-                &[
-                    "model_index.json",
-                    "te/spiece.model",
-                    "te/vocab.json",
-                    "unet/config.json",
-                    "unet/diffusion_pytorch_model.safetensors",
-                ],
-                "",
-            ),
+            "",
         ),
+    )]
+}
+
+fn names_of_pipelines() -> Vec<Case> {
+    vec![
         (
             "the names that diffusers loads decide",
             &["model_index.json", "te/pytorch_model.bin", "te/embeds.safetensors"],
@@ -379,10 +387,24 @@ fn large_and_hidden_files() -> Vec<Case> {
         ),
         (
             "secrets are not meant by everything",
-            &["model.safetensors", "tokenizer.json", ".msc", ".env"],
+            &[
+                "model.safetensors",
+                "tokenizer.json",
+                ".msc",
+                ".env",
+                ".git/config",
+                "sub/.netrc",
+            ],
             NO_TEXT,
             &[("include", "*")],
             Takes(&[".msc", "model.safetensors", "tokenizer.json"], ""),
+        ),
+        (
+            "a hidden file that is named",
+            &["model.safetensors", "tokenizer.json", ".env", ".env.local"],
+            NO_TEXT,
+            &[("include", "*\n.env")],
+            Takes(&[".env", "model.safetensors", "tokenizer.json"], ""),
         ),
     ]
 }
@@ -728,7 +750,9 @@ fn published_repositories_have_the_answer_that_was_decided_before() {
     let tables = [
         indexes_and_adapters,
         sentence_encoders,
+        routers_and_strangers,
         pipelines,
+        names_of_pipelines,
         single_files_of_pipelines,
         large_and_hidden_files,
         other_runtimes,

@@ -30,13 +30,13 @@ pub(super) fn module_folders(draft: &Draft<'_>, texts: &Texts) -> Vec<String> {
         .into_iter()
         .flatten()
         .filter_map(|module| module["path"].as_str());
-    let routes = router["types"]
+    let named = router["types"]
         .as_object()
         .into_iter()
         .flatten()
         .map(|(path, _)| path.as_str());
     paths
-        .chain(routes)
+        .chain(named)
         .map(|path| path.trim_start_matches("./").trim_matches('/').to_owned())
         .filter(|path| !path.is_empty())
         .collect()
@@ -123,8 +123,8 @@ fn take_what_is_named(draft: &mut Draft<'_>) {
 fn leave_unknown_names(draft: &mut Draft<'_>, texts: &Texts, folder: &str) {
     let open = draft.in_folder(folder).into_iter().map(|file| file.path.as_str());
     let (weights, others): (Vec<&str>, Vec<&str>) = open.partition(|path| is_weight(path));
-    let indexes = others.into_iter().filter_map(|path| names_in(path, texts.get(path)?));
-    let indexed: BTreeSet<String> = indexes.flatten().collect();
+    let lists = others.into_iter().filter_map(|path| names_in(path, texts.get(path)?));
+    let indexed: BTreeSet<String> = lists.flatten().collect();
     let known = |path: &&str| {
         let mut formats = [Format::Safetensors, Format::Bin].into_iter();
         indexed.contains(*path) || formats.any(|format| is_of_a_family(path, format, draft.words()))

@@ -166,7 +166,7 @@ impl<'a> Draft<'a> {
             .collect()
     }
 
-    /// Whether it belongs to a runtime that none of the weight sets is for. OpenVINO describes each `.bin` in a `.xml` beside it.
+    /// Whether it belongs to a runtime that none of the weight sets is for. `OpenVINO` describes each `.bin` in a `.xml` beside it.
     pub(crate) fn is_foreign(&self, path: &str) -> bool {
         let beside = |own: &str, other: &str| {
             let stem = path.strip_suffix(own);

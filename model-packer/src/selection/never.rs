@@ -4,6 +4,7 @@ use super::weights::split;
 
 const RUNTIME: &str = "weights for another runtime";
 const FRAMEWORK: &str = "weights for another framework";
+const SECRET: &str = "may hold secrets; --include takes it only by its whole name";
 
 /// Folders that hold other formats of the same weights, or the way there; at any depth, because modules and the parts of a
 /// pipeline have them too.
@@ -19,19 +20,23 @@ const FOLDERS: [(&str, &str); 8] = [
 ];
 
 /// Starts of the name of a file or a folder. Names that begin with a dot are hidden, and belong to a tool.
-const STARTS: [(&str, &str); 9] = [
+const STARTS: [(&str, &str); 8] = [
     ("checkpoint-", "training state"),
     ("openvino_", RUNTIME),
     (".git", "belongs to git"),
     (".cache", "belongs to a download tool"),
-    (
-        ".env",
-        "may hold secrets; --include takes it when it names it without a wildcard",
-    ),
     (crate::pull::OWN_NAMES, "written by a pull into this folder"),
     (".", "hidden, and belongs to a tool"),
     ("thumbs.db", "belongs to a tool"),
     ("desktop.ini", "belongs to a tool"),
+];
+
+const SECRETS: [(&str, &str); 5] = [
+    (".env", SECRET),
+    (".netrc", SECRET),
+    (".git-credentials", SECRET),
+    (".ssh", SECRET),
+    (".aws", SECRET),
 ];
 
 /// Ends of the names of weights that none of the weight sets is.
@@ -97,6 +102,11 @@ pub(super) fn never(path: &str) -> Option<&'static str> {
             .split('/')
             .find_map(|part| reason_in(&FOLDERS, |known| part == known))
     };
+    let by_secret = || {
+        lower
+            .split('/')
+            .find_map(|part| reason_in(&SECRETS, |start| part.starts_with(start)))
+    };
     let by_start = || {
         lower
             .split('/')
@@ -110,6 +120,7 @@ pub(super) fn never(path: &str) -> Option<&'static str> {
             .then_some("training state")
     };
     by_folder()
+        .or_else(by_secret)
         .or_else(by_start)
         .or_else(|| foreign_end(name))
         .or_else(by_end)
@@ -126,9 +137,11 @@ pub(super) fn is_foreign(path: &str) -> bool {
     never(path).is_some_and(|reason| reason == RUNTIME || reason == FRAMEWORK)
 }
 
-/// Whether only a pattern without a wildcard takes it: secrets are not meant by "everything".
+/// Whether only a pattern without a wildcard takes it: what may hold secrets is not meant by "everything".
 pub(super) fn is_secret(path: &str) -> bool {
-    split(path).1.to_ascii_lowercase().starts_with(".env")
+    let lower = path.to_ascii_lowercase();
+    let mut parts = lower.split('/');
+    parts.any(|part| part == ".git" || SECRETS.iter().any(|(start, _)| part.starts_with(start)))
 }
 
 /// Large ONNX models have their weights in numbered files: `model.onnx_data_1`.

@@ -142,10 +142,13 @@ fn warn_of_gaps(draft: &mut Draft<'_>, texts: &Texts) {
     if !weights.is_empty() && weights.iter().all(|path| is_of_no_set(draft, path)) {
         draft.warn("the weights are of no kind that the engines load by themselves: only the runtime that they were made for can use them");
     }
-    let inside = |path: &&str| is_tokenizer(path) || has_extension(path, "gguf");
+    let inside = draft
+        .taken
+        .keys()
+        .any(|path| is_tokenizer(path) || has_extension(path, "gguf"));
     let composed = ["model_index.json", "adapter_config.json"];
     let elsewhere = composed.iter().any(|name| draft.taken.contains_key(name));
-    if !weights.is_empty() && !elsewhere && !draft.taken.keys().any(|path| inside(path)) {
+    if !weights.is_empty() && !elsewhere && !inside {
         draft.warn("no tokenizer was found");
     }
 }
