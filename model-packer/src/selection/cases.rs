@@ -311,7 +311,7 @@ fn single_files_of_pipelines() -> Vec<Case> {
         (
             "the single file of a pipeline, wished for",
             FILES,
-            NO_TEXT,
+            &[("model_index.json", PIPELINE)],
             &[("include", "sd_xl.safetensors")],
             Takes(&["sd_xl.safetensors"], "no tokenizer"),
         ),
@@ -642,6 +642,13 @@ fn raw_parts() -> Vec<Case> {
             NO_TEXT,
             NO_FLAG,
             Refuses("10 raw parts", "'a b.gguf.part9' 'a b.gguf.part10' > 'a b.gguf'"),
+        ),
+        (
+            "raw parts of which most are missing",
+            &["m.Q8_0.gguf.part12of12"],
+            NO_TEXT,
+            NO_FLAG,
+            Refuses("parts 1, 2, 3, 4, 5, 6, 7, 8 and 3 more are not there", "missing parts"),
         ),
         (
             "raw parts of which one is missing",

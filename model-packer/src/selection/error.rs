@@ -123,11 +123,14 @@ fn there_are(words: &[String]) -> String {
 }
 
 fn lacking(parts: &[u32]) -> String {
-    let numbers: Vec<String> = parts.iter().map(u32::to_string).collect();
-    match numbers.len() {
+    /// More numbers are not read.
+    const SHOWN: usize = 8;
+    let numbers: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
+    match parts.len() {
         0 => String::new(),
         1 => format!("; part {} is not there", numbers[0]),
-        _ => format!("; parts {} are not there", numbers.join(", ")),
+        2..=SHOWN => format!("; parts {} are not there", numbers.join(", ")),
+        more => format!("; parts {} and {} more are not there", numbers.join(", "), more - SHOWN),
     }
 }
 
