@@ -62,6 +62,16 @@ pub enum PackError {
         /// Another one.
         second: String,
     },
+    /// A part of a GGUF set that is another one than its name says.
+    #[error("{path} is part {} of {} by its name and part {} of {} by its header", .named.0, .named.1, .found.0, .found.1)]
+    WrongPart {
+        /// The file.
+        path: String,
+        /// Number and count by its name.
+        named: (u64, u64),
+        /// Number and count by its header.
+        found: (u64, u64),
+    },
     /// A weight file that holds nothing.
     #[error("{0} is empty")]
     EmptyWeights(String),
@@ -190,6 +200,7 @@ impl PackError {
             Self::TensorTwice { second, .. } => Some(format!(
                 "they are two weight sets: leave one out, for example --exclude '{second}'"
             )),
+            Self::WrongPart { .. } => Some("parts were mixed up when they were named or uploaded: fetch the file again, or use another revision".into()),
             Self::EmptyWeights(_) => Some("an upload or a download broke off: fetch the file again, or use another revision".into()),
             Self::Unverified(_) => Some("leave --require-hash out to pack them with the mark \"unverified\"".into()),
             Self::Moved(_) => {

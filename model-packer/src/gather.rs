@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use artifact::FileKind;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::{ModelFacts, ModelFiles};
 
 use crate::error::PackError;
 use crate::header::{Header, POINTER_LIMIT, read_header, refuse_pointer};
-use crate::selection::{Selection, Texts, Wishes, is_index, select, wanted_texts};
+use crate::selection::{Selection, Shard, Taken, Texts, Wishes, names_in, select, wanted_texts};
 use crate::sources::{FileReader, HubHash, ListedFile, ModelSource, Snapshot, read_small};
 
 /// Small files that are read at the same time: hubs count requests.
@@ -40,6 +41,15 @@ impl Gathered {
         FileReader::new(Arc::clone(&self.source), Arc::clone(&self.snapshot), file.clone())
     }
 
+    /// Refuses a choice that nothing could be served from.
+    pub fn require_weights(&self) -> Result<(), PackError> {
+        let weight = |taken: &Taken| taken.kind == FileKind::Weight;
+        if self.selection.taken.iter().any(weight) {
+            return Ok(());
+        }
+        Err(self.selection.no_weights().into())
+    }
+
     /// The listed file behind a path that was chosen from the listing.
     pub fn listed(&self, path: &str) -> Result<&ListedFile, PackError> {
         self.snapshot
@@ -52,13 +62,10 @@ impl Gathered {
 pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gathered, PackError> {
     let snapshot = Arc::new(source.snapshot().await?);
     let mut contents = BTreeMap::new();
-    let mut wanted: Vec<ListedFile> = wanted_texts(&snapshot.files).into_iter().cloned().collect();
+    let mut wanted: Vec<ListedFile> = wanted_texts(&snapshot.files, wishes)?.into_iter().cloned().collect();
     wanted.retain(|file| snapshot.refuse_unfit(&file.path).is_ok());
     read_all(&source, &snapshot, wanted, &mut contents).await?;
-    contents
-        .iter()
-        .try_for_each(|(path, bytes)| refuse_pointer(path, bytes))?;
-    let selection = select(&snapshot.files, &texts_of(&contents), wishes)?;
+    let selection = select_by(&snapshot, &contents, wishes)?;
     selection
         .taken
         .iter()
@@ -74,17 +81,26 @@ pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gat
     gathered.read_side_files().await?;
     gathered.refuse_pointers().await?;
     gathered.read_headers().await?;
+    gathered.refuse_wrong_parts()?;
     gathered.refuse_tensors_twice()?;
     gathered.facts = gathered.derive()?;
     gathered.drop_large();
     Ok(gathered)
 }
 
-fn texts_of(contents: &BTreeMap<String, Bytes>) -> Texts {
-    contents
+/// A pointer says nothing about the choice, and matters when its file is chosen; or when there is no choice for want of its text.
+fn select_by(snapshot: &Snapshot, contents: &BTreeMap<String, Bytes>, wishes: &Wishes) -> Result<Selection, PackError> {
+    let (texts, pointers): (Vec<_>, Vec<_>) = contents
         .iter()
+        .partition(|(path, bytes)| refuse_pointer(path, bytes).is_ok());
+    let texts: Texts = texts
+        .into_iter()
         .map(|(path, bytes)| (path.clone(), String::from_utf8_lossy(bytes).into_owned()))
-        .collect()
+        .collect();
+    select(&snapshot.files, &texts, wishes).map_err(|error| match pointers.first() {
+        Some((path, _)) => PackError::Pointer((*path).clone()),
+        None => error.into(),
+    })
 }
 
 async fn read_all(
@@ -144,7 +160,7 @@ impl Gathered {
             .selection
             .taken
             .iter()
-            .filter(|taken| taken.kind == artifact::FileKind::Weight);
+            .filter(|taken| taken.kind == FileKind::Weight);
         let files: Vec<ListedFile> = weights
             .map(|taken| self.listed(taken.path.as_str()).cloned())
             .collect::<Result<_, _>>()?;
@@ -160,25 +176,43 @@ impl Gathered {
         Ok(())
     }
 
-    /// A loader takes all files of a folder together, and the last one that has a tensor wins. Where an index is, it is compared.
-    fn refuse_tensors_twice(&self) -> Result<(), PackError> {
-        let folder_of = |path: &str| {
-            path.rsplit_once('/')
-                .map_or(String::new(), |(folder, _)| folder.to_owned())
-        };
-        let indexed: BTreeSet<String> = self
-            .contents
-            .keys()
-            .filter(|path| is_index(path))
-            .map(|path| folder_of(path))
-            .collect();
-        let mut seen: HashMap<(String, &str), &str> = HashMap::new();
+    /// A loader of GGUF counts the parts by their headers, not by their names.
+    fn refuse_wrong_parts(&self) -> Result<(), PackError> {
         for (path, header) in &self.headers {
-            let folder = folder_of(path);
+            let (Header::Gguf(header), Some(shard)) = (header, Shard::of(path)) else {
+                continue;
+            };
+            let named = (shard.number as u64, shard.total as u64);
+            let number = header
+                .number("split.no")
+                .map_or(named.0, |number| number.saturating_add(1));
+            let total = header.number("split.count").unwrap_or(named.1);
+            if (number, total) != named {
+                return Err(PackError::WrongPart {
+                    path: path.clone(),
+                    named,
+                    found: (number, total),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A loader takes all files of a folder together, and the last one that has a tensor wins. Files of one index are compared with it.
+    fn refuse_tensors_twice(&self) -> Result<(), PackError> {
+        let indexes = self.indexes();
+        let mut seen: HashMap<(&str, &str), &str> = HashMap::new();
+        for (path, header) in &self.headers {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             let Header::Safetensors(header) = header else { continue };
-            for tensor in header.tensors.iter().filter(|_| !indexed.contains(&folder)) {
-                let before = seen.insert((folder.clone(), &tensor.name), path);
-                if let Some(first) = before.filter(|first| !self.may_be_equal(first, path)) {
+            for tensor in &header.tensors {
+                let Some(first) = seen.insert((folder, &tensor.name), path) else {
+                    continue;
+                };
+                let of_one_index = indexes
+                    .iter()
+                    .any(|names| names.contains(first) && names.contains(path));
+                if !of_one_index && !self.may_be_equal(first, path) {
                     return Err(PackError::TensorTwice {
                         tensor: tensor.name.clone(),
                         first: first.to_owned(),
@@ -188,6 +222,16 @@ impl Gathered {
             }
         }
         Ok(())
+    }
+
+    /// What each chosen index names that the facts compare with it.
+    fn indexes(&self) -> Vec<BTreeSet<String>> {
+        let chosen = self.selection.taken.iter().map(|taken| taken.path.as_str());
+        chosen
+            .filter(|path| path.ends_with(".safetensors.index.json"))
+            .filter_map(|path| names_in(path, &String::from_utf8_lossy(self.contents.get(path)?)))
+            .map(|names| names.into_iter().collect())
+            .collect()
     }
 
     /// Names of one content, such as links: by the hub's hash, and where there is none by everything that was read of them.

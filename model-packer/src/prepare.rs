@@ -95,14 +95,8 @@ pub async fn prepare_telling(
     options: &PackOptions,
     known: &(dyn Fn(&Layer) + Send + Sync),
 ) -> Result<Prepared, PackError> {
-    if !options.facts_only
-        && !gathered
-            .selection
-            .taken
-            .iter()
-            .any(|taken| taken.kind == FileKind::Weight)
-    {
-        return Err(gathered.selection.no_weights().into());
+    if !options.facts_only {
+        gathered.require_weights()?;
     }
     let unverified = unverified(gathered)?;
     if options.require_hash && !unverified.is_empty() {

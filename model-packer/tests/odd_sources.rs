@@ -472,6 +472,73 @@ fn sets_without_an_index() -> Vec<Case> {
     ]
 }
 
+/// Shards and a whole file with the same tensors, and no index of them.
+fn two_sets(bed: &Bed) {
+    only(bed, &[]);
+    tensors(bed, BOTH[0], &["a"]);
+    tensors(bed, BOTH[1], &["b"]);
+    tensors(bed, "model.safetensors", &["a", "b"]);
+}
+
+fn indexes_of_something_else() -> Vec<Case> {
+    vec![
+        case(
+            "two weight sets beside the index of a third one",
+            HF,
+            |bed| {
+                two_sets(bed);
+                bed.write("pytorch_model.bin", "PK");
+                let index = json!({"weight_map": {"a": "pytorch_model.bin"}});
+                bed.write("pytorch_model.bin.index.json", index.to_string());
+            },
+            Refuses("tensor a is in", "--exclude"),
+        ),
+        case(
+            "two weight sets beside the index of a search",
+            HF,
+            |bed| {
+                two_sets(bed);
+                bed.write("faiss.index.json", "{}");
+            },
+            Refuses("tensor a is in", "--exclude"),
+        ),
+        case(
+            "an index that names pickles",
+            HF,
+            |bed| {
+                only(bed, &["model.safetensors"]);
+                bed.write("pytorch_model.bin", "PK");
+                bed.write(INDEX, json!({"weight_map": {"a": "pytorch_model.bin"}}).to_string());
+            },
+            Refuses(
+                "it names pytorch_model.bin, which is no *.safetensors file",
+                "--exclude",
+            ),
+        ),
+        case(
+            "an index that is a pointer and stays out, in a clone without LFS",
+            FOLDER,
+            |bed| bed.write("original/model.safetensors.index.json", POINTER),
+            Packs(BOTH, ""),
+        ),
+        case(
+            "an index that is a pointer in a folder that nothing needs, in a clone without LFS",
+            FOLDER,
+            |bed| bed.write("other/model.safetensors.index.json", POINTER),
+            Packs(BOTH, ""),
+        ),
+        case(
+            "an index that is a pointer beside a set with a hole, in a clone without LFS",
+            FOLDER,
+            |bed| {
+                std::fs::remove_file(bed.file(BOTH[1])).unwrap();
+                bed.write(INDEX, POINTER);
+            },
+            Refuses("is a Git LFS pointer", "git lfs pull"),
+        ),
+    ]
+}
+
 fn texts_that_decide() -> Vec<Case> {
     vec![
         case(
@@ -557,6 +624,76 @@ fn quantisations() -> Vec<Case> {
                 HF,
                 |bed| only(bed, &["m-Q4_K_M-00001-of-00003.gguf", "m-Q4_K_M-00003-of-00003.gguf"]),
                 Refuses("has 2 of 3 parts", "missing parts"),
+            ),
+        ),
+    ]
+}
+
+/// A part of a set, as its header says.
+fn part(bed: &Bed, file: &str, number: u16, count: u16) {
+    let mut content = b"GGUF".to_vec();
+    content.extend(3u32.to_le_bytes());
+    content.extend(0u64.to_le_bytes());
+    content.extend(3u64.to_le_bytes());
+    let mut key = |name: &str, kind: u32, value: &[u8]| {
+        content.extend((name.len() as u64).to_le_bytes());
+        content.extend(name.as_bytes());
+        content.extend(kind.to_le_bytes());
+        content.extend(value);
+    };
+    key("general.architecture", 8, b"\x05\0\0\0\0\0\0\0llama");
+    key("split.no", 2, &number.to_le_bytes());
+    key("split.count", 2, &count.to_le_bytes());
+    content.resize(content.len().next_multiple_of(32), 0);
+    bed.write(file, content);
+}
+
+fn parts_of_quantisations() -> Vec<Case> {
+    const PARTS: [&str; 2] = ["m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf"];
+    vec![
+        case(
+            "the parts of a set",
+            HF,
+            |bed| {
+                only(bed, &[]);
+                part(bed, PARTS[0], 0, 2);
+                part(bed, PARTS[1], 1, 2);
+            },
+            Packs(&PARTS, ""),
+        ),
+        case(
+            "one part under two names",
+            HF,
+            |bed| {
+                only(bed, &[]);
+                part(bed, PARTS[0], 0, 2);
+                part(bed, PARTS[1], 0, 2);
+            },
+            Refuses(
+                "m-Q4_K_M-00002-of-00002.gguf is part 2 of 2 by its name and part 1 of 2 by its header",
+                "fetch the file again",
+            ),
+        ),
+        case(
+            "a part of a larger set",
+            HF,
+            |bed| {
+                only(bed, &[]);
+                part(bed, PARTS[0], 0, 2);
+                part(bed, PARTS[1], 1, 3);
+            },
+            Refuses("part 2 of 3 by its header", "another revision"),
+        ),
+        wishing(
+            everything,
+            case(
+                "weights for another runtime, wished for",
+                HF,
+                |bed| only(bed, &["onnx/model.onnx", "onnx/model.onnx_data"]),
+                Packs(
+                    &["onnx/model.onnx", "onnx/model.onnx_data"],
+                    "only the runtime that they were made for",
+                ),
             ),
         ),
     ]
@@ -1057,8 +1194,10 @@ fn odd_sources_have_the_answer_that_was_decided_before() {
         weights,
         weight_sets,
         sets_without_an_index,
+        indexes_of_something_else,
         texts_that_decide,
         quantisations,
+        parts_of_quantisations,
         compositions,
         pipelines_and_adapters,
         hub_answers,

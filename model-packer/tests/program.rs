@@ -49,6 +49,31 @@ async fn stdout_is_the_reference_and_exit_codes_tell_yes_from_no() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_says_no_where_a_push_does() {
+    let bed = Bed::start().await;
+    for entry in std::fs::read_dir(bed.file("")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().contains("model") && path.is_file() {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    bed.write("kokoro.pth", "PK");
+    let target = bed.target("m:v1").to_string();
+    for (arguments, code) in [
+        (vec!["plan", "hf://owner/model"], 1),
+        (vec!["push", "hf://owner/model", target.as_str()], 1),
+        (vec!["plan", "--facts-only", "hf://owner/model"], 0),
+        (vec!["plan", "--include", "*", "hf://owner/model"], 0),
+    ] {
+        let output = packer(&bed, &arguments).await;
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        let refused = said.contains("no weight file was found; the largest file that stays out is kokoro.pth");
+        assert_eq!(refused, code == 1, "{said}");
+    }
+}
+
 const SECRETS: [&str; 8] = [
     "hf_verysecrettoken",
     "ms_verysecrettoken",

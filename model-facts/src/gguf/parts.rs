@@ -41,7 +41,7 @@ fn suffix(rest: &str) -> Option<(u32, Option<u32>)> {
     if let Some(letter) = rest.strip_prefix("-split-").or_else(|| rest.strip_prefix(".split-")) {
         return Some((order(letter)?, None));
     }
-    if let Some(number) = rest.strip_prefix(".part") {
+    if let Some(number) = rest.strip_prefix(".part").or_else(|| rest.strip_prefix("-part")) {
         let number = number.trim_start_matches(['-', '_', '.']);
         return match number.split_once("of") {
             Some((number, count)) => Some((
@@ -78,6 +78,7 @@ mod tests {
             ("m.Q6_K.part2of2", Some(("m.Q6_K", 2, Some(2)))),
             ("m.Q6_K.gguf-split-a", Some(("m.Q6_K.gguf", 1, None))),
             ("m.Q6_K.gguf-split-b", Some(("m.Q6_K.gguf", 2, None))),
+            ("m.gguf-part2of3", Some(("m.gguf", 2, Some(3)))),
             ("m.GGUF.part-03", Some(("m.GGUF", 3, None))),
             ("m.gguf.002", Some(("m.gguf", 2, None))),
             ("m.gguf.ab", Some(("m.gguf", 2, None))),

@@ -21,6 +21,9 @@ pub(super) async fn run(command: &Plan, shared: &Shared) -> Result<(), PackError
         .transpose()?;
     let reporter = setup::reporter(shared);
     let gathered = setup::gather_source(&command.source, &command.choice, shared, &reporter).await?;
+    if !command.choice.facts_only {
+        gathered.require_weights()?;
+    }
     let planned = match target {
         None => {
             setup::refuse_changed(&command.choice, &gathered).await?;

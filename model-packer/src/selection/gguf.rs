@@ -1,11 +1,11 @@
-//! GGUF names: quantisation, numbered parts, and files that were cut by bytes.
+//! GGUF names: quantisation, numbered parts, and what lies beside models.
 
 use std::collections::BTreeMap;
 
 use artifact::FileKind;
 use serde::Serialize;
 
-use super::weights::Shard;
+use super::shards::Shard;
 use super::{Draft, SelectionError};
 use crate::sources::ListedFile;
 
@@ -30,10 +30,35 @@ pub fn quant_of(path: &str) -> Option<String> {
 
 fn last_quant(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split(['-', '.']).collect();
-    let at = words.iter().rposition(|word| is_quant(word))?;
-    let dynamic = at > 0 && words[at - 1].eq_ignore_ascii_case("ud");
-    let prefix = if dynamic { "UD-" } else { "" };
-    Some(format!("{prefix}{}", words[at].to_ascii_uppercase()))
+    let (at, quant) = words
+        .iter()
+        .enumerate()
+        .rev()
+        .find_map(|(at, word)| Some((at, quant_in(word)?)))?;
+    let way = at
+        .checked_sub(1)
+        .and_then(|before| way_of(words[before]))
+        .unwrap_or_default();
+    Some(format!("{way}{}", quant.to_ascii_uppercase()))
+}
+
+/// Two ways of quantising whose files lie beside the ordinary ones under the same word: Unsloth's, and by an importance matrix.
+fn way_of(word: &str) -> Option<&'static str> {
+    let ways = [("ud", "UD-"), ("i1", "i1-")];
+    let way = ways.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
+    way.map(|(_, prefix)| prefix)
+}
+
+/// The word itself, or its end behind an underscore: `gemma_q4_0` -> `q4_0`.
+fn quant_in(word: &str) -> Option<&str> {
+    let ends = word.match_indices('_').map(|(at, _)| &word[at + 1..]);
+    std::iter::once(word).chain(ends).find(|end| is_quant(end))
+}
+
+/// Whether a user who writes `wanted` may mean this label: the way of quantising need not be named.
+pub(super) fn is_called(label: &str, wanted: &str) -> bool {
+    let plain = ["UD-", "i1-"].iter().find_map(|way| label.strip_prefix(way));
+    label.eq_ignore_ascii_case(wanted) || plain.is_some_and(|plain| plain.eq_ignore_ascii_case(wanted))
 }
 
 /// `Q4_K_M`, `IQ2_XXS`, `TQ1_0`, `F16`, `BF16`, `MXFP4`, `MXFP4_MOE`, `NVFP4`.
@@ -50,33 +75,21 @@ fn is_quant(word: &str) -> bool {
     float || word.starts_with("MXFP4") || word.starts_with("NVFP4") || numbered("Q") || numbered("IQ") || numbered("TQ")
 }
 
-/// The name that raw parts make when they are joined: `m.gguf.part1of2` and `m.gguf-split-a` -> `m.gguf`.
-pub(crate) fn raw_part_of(path: &str) -> Option<&str> {
-    let lower = path.to_ascii_lowercase();
-    let at = lower.find(".gguf").map(|at| at + ".gguf".len())?;
-    let rest = &lower[at..];
-    let numbered = rest
-        .strip_prefix(".part")
-        .or_else(|| rest.strip_prefix("-part"))
-        .is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
-    let split = rest.starts_with("-split-") || rest.starts_with(".split-");
-    (numbered || split).then(|| &path[..at])
-}
-
 /// Takes exactly one quantisation, all of its parts, and a projector.
 pub(crate) fn choose(draft: &mut Draft<'_>) -> Result<(), SelectionError> {
     let files: Vec<&ListedFile> = draft.open().filter(|file| is_gguf(&file.path)).collect();
-    let (projectors, models): (Vec<_>, Vec<_>) = files
-        .into_iter()
-        .partition(|file| base_name(&file.path).to_ascii_lowercase().contains("mmproj"));
-    let (others, models): (Vec<_>, Vec<_>) = models
-        .into_iter()
-        .partition(|file| base_name(&file.path).contains("imatrix"));
+    let (projectors, models): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_projector(&file.path));
+    let (others, models): (Vec<_>, Vec<_>) = models.into_iter().partition(|file| is_matrix(&file.path));
     for file in others {
         draft.leave(&file.path, "an importance matrix, used to quantise and not to serve");
     }
     let groups = group(&models);
-    let chosen = pick(draft, &groups)?;
+    let Some(chosen) = pick(draft, &groups)? else {
+        for file in projectors {
+            draft.leave(&file.path, "a projector without its model");
+        }
+        return Ok(());
+    };
     check_parts(chosen)?;
     for file in &models {
         if chosen.files.contains(&file.path) {
@@ -91,6 +104,22 @@ pub(crate) fn choose(draft: &mut Draft<'_>) -> Result<(), SelectionError> {
 
 pub(crate) fn is_gguf(path: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".gguf")
+}
+
+/// What lies beside models and is none.
+pub(super) fn is_side_file(path: &str) -> bool {
+    is_gguf(path) && (is_projector(path) || is_matrix(path))
+}
+
+fn is_projector(path: &str) -> bool {
+    base_name(path).to_ascii_lowercase().contains("mmproj")
+}
+
+/// A model may say in its name that it was made with an importance matrix; then it says its quantisation too.
+fn is_matrix(path: &str) -> bool {
+    let name = base_name(path).to_ascii_lowercase();
+    let says_none = quant_of(base_name(path)).is_none();
+    name.contains("imatrix") && (name.starts_with("imatrix") || says_none)
 }
 
 fn base_name(path: &str) -> &str {
@@ -116,29 +145,29 @@ fn group(models: &[&ListedFile]) -> Vec<QuantGroup> {
     groups.into_values().collect()
 }
 
-fn pick<'g>(draft: &Draft<'_>, groups: &'g [QuantGroup]) -> Result<&'g QuantGroup, SelectionError> {
+fn pick<'g>(draft: &Draft<'_>, groups: &'g [QuantGroup]) -> Result<Option<&'g QuantGroup>, SelectionError> {
+    let several = |groups: Vec<QuantGroup>| Err(SelectionError::SeveralQuants { groups });
     let Some(wanted) = &draft.wishes.quant else {
         return match groups {
-            [only] => Ok(only),
-            [] => Err(SelectionError::NoWeights { seen: None }),
-            _ => Err(SelectionError::SeveralQuants {
-                groups: groups.to_vec(),
-            }),
+            [only] => Ok(Some(only)),
+            [] => Ok(None),
+            _ => several(groups.to_vec()),
         };
     };
-    let fitting: Vec<&QuantGroup> = groups
-        .iter()
-        .filter(|group| group.label.eq_ignore_ascii_case(wanted))
-        .collect();
-    match fitting.as_slice() {
-        [only] => Ok(only),
+    let fitting = |fits: &dyn Fn(&str) -> bool| -> Vec<&'g QuantGroup> {
+        groups.iter().filter(|group| fits(&group.label)).collect()
+    };
+    let mut found = fitting(&|label| label.eq_ignore_ascii_case(wanted));
+    if found.is_empty() {
+        found = fitting(&|label| is_called(label, wanted));
+    }
+    match found.as_slice() {
+        [only] => Ok(Some(only)),
         [] => Err(SelectionError::NoSuchQuant {
             wanted: wanted.clone(),
             groups: groups.to_vec(),
         }),
-        several => Err(SelectionError::SeveralQuants {
-            groups: several.iter().map(|group| (*group).clone()).collect(),
-        }),
+        alike => several(alike.iter().map(|group| (*group).clone()).collect()),
     }
 }
 
@@ -191,7 +220,12 @@ mod tests {
             ("model.IQ2_XXS.gguf", Some("IQ2_XXS")),
             ("model-f16.gguf", Some("F16")),
             ("ggml-model-Q8_0.gguf", Some("Q8_0")),
+            ("gemma_q4_0.gguf", Some("Q4_0")),
+            ("my_model_IQ3_XS.gguf", Some("IQ3_XS")),
+            ("m.i1-Q4_K_M.gguf", Some("i1-Q4_K_M")),
+            ("X-imatrix-Q4_K_M.gguf", Some("Q4_K_M")),
             ("Q-model.gguf", None),
+            ("model_4_0.gguf", None),
             ("Qwen3-8B.gguf", None),
             ("model-Q9.gguf", None),
         ];
@@ -201,10 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn raw_parts_are_told_from_numbered_ones() {
-        assert_eq!(raw_part_of("m.Q6_K.gguf.part1of2"), Some("m.Q6_K.gguf"));
-        assert_eq!(raw_part_of("x/m.Q6_K.gguf-split-a"), Some("x/m.Q6_K.gguf"));
-        assert_eq!(raw_part_of("m-00001-of-00002.gguf"), None);
-        assert_eq!(raw_part_of("m.gguf"), None);
+    fn the_way_of_quantising_may_be_left_out_and_not_changed() {
+        let cases = [
+            ("i1-Q4_K_M", "q4_k_m", true),
+            ("i1-Q4_K_M", "I1-Q4_K_M", true),
+            ("UD-Q4_K_XL", "Q4_K_XL", true),
+            ("Q4_K_M", "i1-Q4_K_M", false),
+            ("Q4_K_M", "Q4_K", false),
+        ];
+        for (label, wanted, expected) in cases {
+            assert_eq!(is_called(label, wanted), expected, "{label} {wanted}");
+        }
     }
 }

@@ -1,74 +1,36 @@
 //! Which files a server needs. Pure: a listing, a few small texts and the user's wishes in; a choice with a reason for
 //! every file out, in both directions.
 
+mod adapters;
 mod composites;
+mod error;
+mod folders;
 mod gguf;
 mod indexes;
+mod never;
 mod patterns;
+mod raw_parts;
 mod rules;
+mod shards;
+mod tokenizers;
 mod variants;
 mod weights;
+mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{FileKind, FilePath, PathError, PathProblem, SOURCE_LOCK_PATH, check_collisions};
+use artifact::{FileKind, FilePath, PathProblem, SOURCE_LOCK_PATH, check_collisions};
 use serde::Serialize;
 
+pub use error::SelectionError;
 pub use gguf::{QuantGroup, quant_of};
-pub(crate) use indexes::is_index;
+pub(crate) use indexes::names_in;
 pub use patterns::{PatternError, Patterns};
+pub(crate) use shards::Shard;
 pub use weights::Format;
+pub use wishes::Wishes;
 
 use crate::sources::ListedFile;
-
-/// What the user asked for.
-#[derive(Debug, Clone, Default)]
-pub struct Wishes {
-    /// Only files that match; all when empty.
-    pub include: Patterns,
-    /// Not the files that match.
-    pub exclude: Patterns,
-    /// The GGUF quantisation.
-    pub quant: Option<String>,
-    /// The variant of a diffusers or safetensors file: `fp16`.
-    pub variant: Option<String>,
-    /// The weight set, where there are several.
-    pub format: Option<Format>,
-    /// Whether Python of the repository may be packed.
-    pub allow_remote_code: bool,
-}
-
-impl Wishes {
-    /// The wishes as they stand in a source lock.
-    pub fn to_options(&self) -> BTreeMap<String, String> {
-        let pairs = [
-            ("include", (!self.include.is_empty()).then(|| self.include.to_string())),
-            ("exclude", (!self.exclude.is_empty()).then(|| self.exclude.to_string())),
-            ("quant", self.quant.clone()),
-            ("variant", self.variant.clone()),
-            ("format", self.format.map(|format| format.word().to_owned())),
-            ("allow-remote-code", self.allow_remote_code.then(|| "true".to_owned())),
-        ];
-        pairs
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-            .collect()
-    }
-
-    /// The wishes that a source lock holds.
-    pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self, PatternError> {
-        let text = |key: &str| options.get(key).cloned();
-        let patterns = |key: &str| Patterns::parse_lines(options.get(key).map(String::as_str).unwrap_or_default());
-        Ok(Self {
-            include: patterns("include")?,
-            exclude: patterns("exclude")?,
-            quant: text("quant"),
-            variant: text("variant"),
-            format: text("format").and_then(|word| Format::from_word(&word)),
-            allow_remote_code: options.contains_key("allow-remote-code"),
-        })
-    }
-}
 
 /// Small files whose text decides, by path.
 pub type Texts = BTreeMap<String, String>;
@@ -110,153 +72,37 @@ pub struct Selection {
 impl Selection {
     /// The error of a choice without weights, with what may have been meant.
     pub(crate) fn no_weights(&self) -> SelectionError {
-        let largest = self.left.iter().max_by_key(|left| left.size);
+        let weight = |left: &Left| weights::is_weight(&left.path) || never::is_foreign_weight(&left.path);
+        let largest = self.left.iter().max_by_key(|left| (weight(left), left.size));
         SelectionError::NoWeights {
             seen: largest.map(|left| format!("the largest file that stays out is {} ({})", left.path, left.reason)),
         }
     }
 }
 
-/// No choice that a server could use.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SelectionError {
-    /// A name that is not safe anywhere.
-    #[error("the source lists a hostile name")]
-    Hostile(#[source] PathError),
-    /// A name, or a pair of names, that is not safe somewhere.
-    #[error("a file cannot be packed under its name")]
-    Name(#[source] PathError),
-    /// Nothing to load.
-    #[error("no weight file was found{}", .seen.as_ref().map(|seen| format!("; {seen}")).unwrap_or_default())]
-    NoWeights {
-        /// What was there instead.
-        seen: Option<String>,
-    },
-    /// The index names files that are not there.
-    #[error("{index} names what {why}: {}", .missing.join(", "))]
-    MissingShards {
-        /// The index.
-        index: String,
-        /// The shards.
-        missing: Vec<String>,
-        /// Absent, or left out by the user.
-        why: &'static str,
-    },
-    /// The index cannot be read.
-    #[error("{index} is no index: {problem}")]
-    BadIndex {
-        /// The index.
-        index: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A numbered set with holes.
-    #[error("the set {name} has {found} of {total} parts")]
-    IncompleteSet {
-        /// Common name.
-        name: String,
-        /// Parts that are there.
-        found: usize,
-        /// Parts by the names.
-        total: usize,
-    },
-    /// Several quantisations and no wish.
-    #[error("{} quantisations are there: {}", .groups.len(), listing(.groups))]
-    SeveralQuants {
-        /// What is there.
-        groups: Vec<QuantGroup>,
-    },
-    /// Several variants, none of them the plain one, and no wish.
-    #[error("{name} is there as {}", .variants.join(", "))]
-    SeveralVariants {
-        /// What they are variants of.
-        name: String,
-        /// Their words.
-        variants: Vec<String>,
-    },
-    /// A quantisation that is not there.
-    #[error("quantisation `{wanted}` is not there; there are: {}", listing(.groups))]
-    NoSuchQuant {
-        /// What was asked for.
-        wanted: String,
-        /// What is there.
-        groups: Vec<QuantGroup>,
-    },
-    /// GGUF cut by bytes.
-    #[error("{name} is cut into {parts} raw parts, none of which is a model by itself")]
-    RawParts {
-        /// The file that they make.
-        name: String,
-        /// How many.
-        parts: usize,
-    },
-    /// A weight set that was asked for and is not there.
-    #[error("no weights of format `{0}` are there")]
-    NoSuchFormat(&'static str),
-}
-
-/// Whether no wish could tell them apart.
-fn are_alike(groups: &[QuantGroup]) -> bool {
-    groups
-        .windows(2)
-        .all(|pair| pair[0].label.eq_ignore_ascii_case(&pair[1].label))
-}
-
-fn listing(groups: &[QuantGroup]) -> String {
-    let alike = groups.len() > 1 && are_alike(groups);
-    let text = |group: &QuantGroup| {
-        let name = group.files.first().filter(|_| alike).map_or(&group.label, |file| file);
-        format!("{name} ({})", crate::text::bytes(group.size))
-    };
-    groups.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
-impl SelectionError {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Hostile(_) => "do not use this repository before its owner explains the name; --exclude leaves single files out".into(),
-            Self::Name(_) => "leave the file out with --exclude, or rename it at the source".into(),
-            Self::NoWeights { .. } => "check --include and --exclude; --facts-only packs metadata without weights".into(),
-            Self::MissingShards { .. } => "the repository is incomplete or the patterns are too narrow: take the missing files in, or use another revision".into(),
-            Self::BadIndex { .. } => "download the index again, or correct it at the source".into(),
-            Self::IncompleteSet { .. } => "the repository is incomplete: look for the missing parts, or use another revision".into(),
-            Self::SeveralVariants { variants, .. } => {
-                format!("choose one, for example --variant {}", variants.first().map_or("fp16", String::as_str))
-            }
-            Self::SeveralQuants { groups } if are_alike(groups) => {
-                format!("they are files of several models: leave the others out, for example --exclude '{}'", groups.last().and_then(|group| group.files.first()).map_or("*", String::as_str))
-            }
-            Self::SeveralQuants { groups } => {
-                format!("choose one, for example --quant {}", groups.first().map_or("Q4_K_M", |group| group.label.as_str()))
-            }
-            Self::NoSuchQuant { .. } => "give --quant one of these names".into(),
-            Self::RawParts { name, .. } => format!("join them byte by byte, in order, and pack the result: cat {name}* > {name}"),
-            Self::NoSuchFormat(_) => "leave --format out to see what is taken by itself".into(),
-        }
-    }
-}
-
 /// Files of the root whose text decides.
-const TEXTS: [&str; 4] = [
+const TEXTS: [&str; 5] = [
     "config.json",
     "model_index.json",
     "modules.json",
+    "router_config.json",
     "tokenizer_config.json",
 ];
 
-/// The small files whose text [`select`] wants to see.
-pub fn wanted_texts(files: &[ListedFile]) -> Vec<&ListedFile> {
+/// The small files whose text [`select`] wants to see: none of those that stay out whatever they say.
+pub fn wanted_texts<'a>(files: &'a [ListedFile], wishes: &'a Wishes) -> Result<Vec<&'a ListedFile>, SelectionError> {
+    let mut draft = Draft::new(files, wishes)?;
+    rules::apply_exclusions(&mut draft);
     let wanted = |file: &&ListedFile| {
         let root = !file.path.contains('/');
         let index = indexes::is_index(&file.path);
         (root && TEXTS.contains(&file.path.as_str())) || index
     };
-    files
-        .iter()
+    Ok(draft
+        .open()
         .filter(wanted)
         .filter(|file| file.size <= rules::TEXT_LIMIT)
-        .collect()
+        .collect())
 }
 
 /// Chooses, or says why no choice is right.
@@ -265,6 +111,7 @@ pub fn select(files: &[ListedFile], texts: &Texts, wishes: &Wishes) -> Result<Se
     rules::apply_exclusions(&mut draft);
     weights::choose(&mut draft, texts)?;
     rules::take_companions(&mut draft, texts);
+    wishes::refuse_unmet(&draft)?;
     draft.finish()
 }
 
@@ -274,8 +121,10 @@ pub(crate) struct Draft<'a> {
     open: BTreeMap<&'a str, &'a ListedFile>,
     taken: BTreeMap<&'a str, (FileKind, &'static str)>,
     left: BTreeMap<&'a str, (u64, String)>,
-    pub(crate) warnings: Vec<String>,
+    warnings: Vec<String>,
     all: BTreeSet<&'a str>,
+    /// Whether it is a pipeline, of which loaders take files by name and by any word for a variant.
+    pipeline: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -287,6 +136,7 @@ impl<'a> Draft<'a> {
             left: BTreeMap::new(),
             warnings: Vec::new(),
             all: files.iter().map(|file| file.path.as_str()).collect(),
+            pipeline: false,
         };
         for file in files {
             if wishes.exclude.matches(&file.path) {
@@ -309,13 +159,20 @@ impl<'a> Draft<'a> {
         self.open.values().copied()
     }
 
-    /// Open files in this folder itself; the root is the empty name.
+    /// Open files in this folder itself, without those of other runtimes; the root is the empty name.
     pub(crate) fn in_folder(&self, folder: &str) -> Vec<&'a ListedFile> {
-        let inside = |file: &&ListedFile| match file.path.rsplit_once('/') {
-            Some((parent, _)) => parent == folder,
-            None => folder.is_empty(),
+        self.open()
+            .filter(|file| weights::split(&file.path).0 == folder && !self.is_foreign(&file.path))
+            .collect()
+    }
+
+    /// Whether it belongs to a runtime that none of the weight sets is for. `OpenVINO` describes each `.bin` in a `.xml` beside it.
+    pub(crate) fn is_foreign(&self, path: &str) -> bool {
+        let beside = |own: &str, other: &str| {
+            let stem = path.strip_suffix(own);
+            stem.is_some_and(|stem| self.exists(&format!("{stem}{other}")))
         };
-        self.open().filter(inside).collect()
+        never::is_foreign(path) || beside(".bin", ".xml") || beside(".xml", ".bin")
     }
 
     pub(crate) fn is_taken(&self, path: &str) -> bool {
@@ -344,7 +201,34 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn has_weights(&self) -> bool {
-        self.taken.values().any(|(kind, _)| *kind == FileKind::Weight)
+        self.taken_weights().next().is_some()
+    }
+
+    /// Weights that are taken, by path.
+    pub(crate) fn taken_weights(&self) -> impl Iterator<Item = &'a str> + use<'a, '_> {
+        let weights = self.taken.iter().filter(|(_, (kind, _))| *kind == FileKind::Weight);
+        weights.map(|(path, _)| *path)
+    }
+
+    /// Everything that the source has, by path.
+    pub(crate) fn every_path(&self) -> impl Iterator<Item = &'a str> + use<'a, '_> {
+        self.all.iter().copied()
+    }
+
+    /// What counts as the word of a variant.
+    pub(crate) fn words(&self) -> variants::Words<'a> {
+        variants::Words {
+            wished: self.wishes.variant.as_deref(),
+            any: self.pipeline,
+        }
+    }
+
+    /// Says it once.
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
     }
 
     fn finish(mut self) -> Result<Selection, SelectionError> {
@@ -391,5 +275,7 @@ pub(crate) fn is_reserved(path: &str) -> bool {
     path.eq_ignore_ascii_case(SOURCE_LOCK_PATH)
 }
 
+#[cfg(test)]
+mod cases;
 #[cfg(test)]
 mod tests;

@@ -1,63 +1,19 @@
-//! The rules that are lists: what never goes in, what always does, and what stays out by default. In order; the first wins.
+//! The rules for everything but the choice of the weights: what stays out first, and what goes with them. In order; the first wins.
 
 use artifact::FileKind;
 
-use super::composites::module_folders;
-use super::weights::is_weight;
+use super::composites::{diffusers_folders, is_below, module_folders};
+use super::never::{is_foreign_weight, is_secret, never};
+use super::tokenizers::{is_likely_tokenizer, is_tokenizer};
+use super::weights::{Format, is_weight, warn_of_pickles};
 use super::{Draft, Texts, indexes, is_reserved};
+use crate::sources::ListedFile;
 use crate::text::has_extension;
 
 /// Root files up to this size go in unless something speaks against them: a list of good names is never complete.
 const OPEN_LIMIT: u64 = 1 << 20;
 /// Larger texts are no configuration.
 pub(crate) const TEXT_LIMIT: u64 = 32 << 20;
-
-/// Folders that hold other formats of the same weights, or the way there.
-const NEVER_FOLDERS: [(&str, &str); 10] = [
-    ("original/", "the original checkpoint, a second weight set"),
-    ("metal/", "weights for another runtime"),
-    ("coreml/", "weights for another runtime"),
-    ("onnx/", "weights for another runtime"),
-    ("openvino/", "weights for another runtime"),
-    ("runs/", "training state"),
-    ("checkpoint-", "training state"),
-    (".git", "belongs to git"),
-    (".cache/", "belongs to a download tool"),
-    (crate::pull::OWN_NAMES, "written by a pull into this folder"),
-];
-
-const NEVER_SUFFIXES: [(&str, &str); 20] = [
-    (".h5", "weights for another framework"),
-    (".msgpack", "weights for another framework"),
-    (".ot", "weights for another framework"),
-    (".tflite", "weights for another framework"),
-    (".onnx", "weights for another runtime"),
-    (".mlmodel", "weights for another runtime"),
-    (".imatrix", "used to quantise and not to serve"),
-    (".png", "an image"),
-    (".jpg", "an image"),
-    (".jpeg", "an image"),
-    (".gif", "an image"),
-    (".svg", "an image"),
-    (".webp", "an image"),
-    (".mp4", "a video"),
-    (".webm", "a video"),
-    (".mov", "a video"),
-    (".mp3", "a sound"),
-    (".wav", "a sound"),
-    (".pdf", "a document for people"),
-    (".incomplete", "an unfinished download"),
-];
-
-const TRAINING_NAMES: [&str; 7] = [
-    "training_args.bin",
-    "optimizer.",
-    "scheduler.pt",
-    "scaler.pt",
-    "trainer_state.json",
-    "rng_state",
-    "events.out.tfevents",
-];
 
 /// Names that a server reads, whatever their size is.
 const ALWAYS_NAMES: [&str; 22] = [
@@ -85,78 +41,92 @@ const ALWAYS_NAMES: [&str; 22] = [
     "configuration.json",
 ];
 
-/// What never goes in by itself; an include pattern that names it takes it all the same.
+/// What never goes in by itself; an include pattern takes it all the same. Code and secrets are not meant by a wildcard.
 pub(crate) fn apply_exclusions(draft: &mut Draft<'_>) {
     let files: Vec<_> = draft.open().collect();
     for file in files {
         let path = file.path.as_str();
-        let asked = draft.wishes.include.matches(path);
+        let include = &draft.wishes.include;
+        let (asked, named) = (include.matches(path), include.names(path));
         if is_reserved(path) {
             draft.leave(path, "the artifact's own source.lock takes this name");
-        } else if !draft.wishes.include.is_empty() && !asked {
+        } else if !include.is_empty() && !asked {
             draft.leave(path, "no include pattern matches");
-        } else if let Some(reason) = never(path).filter(|_| !asked) {
+        } else if let Some(reason) = never(path).filter(|_| !asked || (is_secret(path) && !named)) {
             draft.leave(path, reason);
-        } else if is_code(path) && !draft.wishes.allow_remote_code && !asked {
+        } else if draft.is_foreign(path) && !asked {
+            draft.leave(path, "weights for another runtime");
+        } else if is_code(path) && !draft.wishes.allow_remote_code && !named {
             draft.leave(path, "code of the repository; --allow-remote-code takes it");
         }
     }
 }
 
-fn never(path: &str) -> Option<&'static str> {
-    let lower = path.to_ascii_lowercase();
-    let name = lower.rsplit('/').next().unwrap_or(&lower);
-    let folder = NEVER_FOLDERS
-        .iter()
-        .find(|(prefix, _)| lower.starts_with(prefix))
-        .map(|(_, reason)| *reason);
-    let suffix = || {
-        NEVER_SUFFIXES
-            .iter()
-            .find(|(suffix, _)| lower.ends_with(suffix))
-            .map(|(_, reason)| *reason)
-    };
-    let training = || {
-        TRAINING_NAMES
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-            .then_some("training state")
-    };
-    folder.or_else(suffix).or_else(training)
+/// The parts of a composed model.
+struct Parts {
+    /// Folders of a sentence encoder's modules.
+    modules: Vec<String>,
+    /// Folders of a pipeline.
+    pipeline: Vec<String>,
 }
 
 /// Everything that goes with the chosen weights.
 pub(crate) fn take_companions(draft: &mut Draft<'_>, texts: &Texts) {
-    let parts = module_folders(texts);
-    let diffusers = texts.contains_key("model_index.json");
+    let parts = Parts {
+        modules: module_folders(draft, texts),
+        // A list that cannot be read was refused before.
+        pipeline: diffusers_folders(draft, texts).ok().flatten().unwrap_or_default(),
+    };
     let files: Vec<_> = draft.open().collect();
     for file in files {
         let path = file.path.as_str();
+        let asked = draft.wishes.include.matches(path);
+        let needed = index_is_needed(draft, path, texts);
         if is_code(path) {
             draft.take(path, FileKind::Code, "code of the repository, allowed by the user");
-        } else if names_nothing_taken(draft, path, texts) && !draft.wishes.include.matches(path) {
+        } else if needed == Some(false) && !asked {
             draft.leave(path, "the index of weights that stay out");
+        } else if needed == Some(true) {
+            draft.take(path, FileKind::WeightConfig, "a server or a reader needs it");
         } else if let Some(kind) = always(path) {
             draft.take(path, kind, "a server or a reader needs it");
-        } else if let Some((folder, _)) = path.split_once('/') {
-            let part = parts.iter().any(|part| part == folder);
-            let kind = if is_weight(path) {
-                FileKind::Weight
-            } else {
-                FileKind::WeightConfig
-            };
-            if part && kind != FileKind::Weight {
-                draft.take(path, kind, "sentence-transformers: a module's folder");
-            } else if diffusers && !is_weight(path) {
-                draft.take(path, kind, "diffusers: configuration of a folder");
-            } else if draft.wishes.include.matches(path) {
-                draft.take(path, kind, "an include pattern names it");
-            }
-        } else if draft.wishes.include.matches(path) || (file.size <= OPEN_LIMIT && !is_weight(path)) {
-            draft.take(path, kind_of_small(path), "a small file of the root");
+        } else if let Some((kind, rule)) = rule_of(file, &parts) {
+            draft.take(path, kind, rule);
+        } else if asked {
+            let kind = kind_of_asked(path);
+            draft.take(path, kind, "an include pattern names it");
         }
     }
     warn_of_gaps(draft, texts);
+}
+
+/// The rule of a file that is no weight.
+fn rule_of(file: &ListedFile, parts: &Parts) -> Option<(FileKind, &'static str)> {
+    let path = file.path.as_str();
+    let inside = |folders: &[String]| folders.iter().any(|folder| is_below(path, folder));
+    let small = file.size <= OPEN_LIMIT || is_likely_tokenizer(file);
+    let text = ["json", "txt"].iter().any(|suffix| has_extension(path, suffix)) && file.size <= TEXT_LIMIT;
+    if is_weight(path) || never(path).is_some() {
+        None
+    } else if inside(&parts.modules) && (small || text) {
+        Some((FileKind::WeightConfig, "sentence-transformers: a module's folder"))
+    } else if inside(&parts.pipeline) && (small || text) {
+        Some((FileKind::WeightConfig, "diffusers: configuration of a folder"))
+    } else if !path.contains('/') && is_tokenizer(path) && small {
+        Some((FileKind::WeightConfig, "a tokenizer"))
+    } else if !path.contains('/') && small {
+        Some((kind_of_small(path), "a small file of the root"))
+    } else {
+        None
+    }
+}
+
+fn kind_of_asked(path: &str) -> FileKind {
+    if is_weight(path) || is_foreign_weight(path) {
+        FileKind::Weight
+    } else {
+        kind_of_small(path)
+    }
 }
 
 fn warn_of_gaps(draft: &mut Draft<'_>, texts: &Texts) {
@@ -164,28 +134,27 @@ fn warn_of_gaps(draft: &mut Draft<'_>, texts: &Texts) {
         .iter()
         .filter_map(|name| texts.get(*name))
         .any(|text| text.contains("\"auto_map\""));
-    if needs_code && !draft.wishes.allow_remote_code {
-        draft
-            .warnings
-            .push("the model needs code of its repository, which was left out; --allow-remote-code takes it".into());
+    if needs_code && !draft.taken.values().any(|(kind, _)| *kind == FileKind::Code) {
+        draft.warn("the model needs code of its repository, which is not taken; --allow-remote-code takes it");
     }
-    let tokenizers = [
-        "tokenizer.json",
-        "tokenizer.model",
-        "tekken.json",
-        "vocab.json",
-        "vocab.txt",
-        "spiece.model",
-        "merges.txt",
-    ];
+    let weights: Vec<&str> = draft.taken_weights().collect();
+    warn_of_pickles(draft, weights.iter().copied());
+    if !weights.is_empty() && weights.iter().all(|path| is_of_no_set(draft, path)) {
+        draft.warn("the weights are of no kind that the engines load by themselves: only the runtime that they were made for can use them");
+    }
     let inside = draft
         .taken
         .keys()
-        .any(|path| has_extension(path, "gguf") || has_extension(path, "tiktoken") || *path == "model_index.json");
-    let adapter = draft.taken.contains_key("adapter_config.json");
-    if draft.has_weights() && !inside && !adapter && !tokenizers.iter().any(|name| draft.taken.contains_key(name)) {
-        draft.warnings.push("no tokenizer was found".into());
+        .any(|path| is_tokenizer(path) || has_extension(path, "gguf"));
+    let composed = ["model_index.json", "adapter_config.json"];
+    let elsewhere = composed.iter().any(|name| draft.taken.contains_key(name));
+    if !weights.is_empty() && !elsewhere && !inside {
+        draft.warn("no tokenizer was found");
     }
+}
+
+fn is_of_no_set(draft: &Draft<'_>, path: &str) -> bool {
+    draft.is_foreign(path) || !Format::ALL.iter().any(|format| format.fits(path))
 }
 
 fn is_code(path: &str) -> bool {
@@ -203,9 +172,9 @@ fn always(path: &str) -> Option<FileKind> {
             .iter()
             .any(|prefix| path.starts_with(prefix))
         || path.ends_with("processor_config.json")
+        || path.ends_with(".index.json")
         || has_extension(path, "tiktoken");
-    let anywhere = path.ends_with(".index.json") || path.starts_with("additional_chat_templates/");
-    let matched = (in_root && named) || anywhere;
+    let matched = (in_root && named) || path.starts_with("additional_chat_templates/");
     matched.then_some(FileKind::WeightConfig)
 }
 
@@ -216,9 +185,9 @@ fn kind_of_small(path: &str) -> FileKind {
     }
 }
 
-/// Whether it is an index, and every file that it names stays out.
-fn names_nothing_taken(draft: &Draft<'_>, path: &str, texts: &Texts) -> bool {
-    let text = texts.get(path).filter(|_| indexes::is_index(path));
-    let names = text.and_then(|text| indexes::names_in(path, text));
-    names.is_some_and(|names| !names.iter().any(|name| draft.is_taken(name)))
+/// Whether a file that an index names is taken; unknown where it is no index that can be read.
+fn index_is_needed(draft: &Draft<'_>, path: &str, texts: &Texts) -> Option<bool> {
+    let text = texts.get(path).filter(|_| indexes::is_index(path))?;
+    let names = indexes::names_in(path, text)?;
+    Some(names.iter().any(|name| draft.is_taken(name)))
 }

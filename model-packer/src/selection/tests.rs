@@ -191,7 +191,8 @@ fn raw_parts_are_never_a_model() {
         error,
         SelectionError::RawParts {
             name: "m.Q6_K.gguf".into(),
-            parts: 2
+            parts: parts.map(str::to_owned).to_vec(),
+            missing: Vec::new(),
         }
     );
     let beside = choose(&[parts[0], parts[1], "m.Q4_0.gguf"], &Wishes::default()).unwrap();
@@ -243,7 +244,7 @@ fn variants_are_the_same_weights_twice() {
 
 #[test]
 fn diffusers_folders_are_taken_one_set_each() {
-    let index = r#"{"_class_name": "Pipeline", "unet": ["diffusers", "UNet"], "vae": ["diffusers", "Vae"], "safety": [null, null]}"#;
+    let index = r#"{"_class_name": "Pipeline", "unet": ["diffusers", "UNet"], "vae": ["diffusers", "Vae"], "tokenizer": ["transformers", "T"], "safety": [null, null]}"#;
     let names = [
         "model_index.json",
         "unet/config.json",

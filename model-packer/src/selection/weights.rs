@@ -1,15 +1,14 @@
 //! One weight set: which format, which files of it.
 
-use std::collections::BTreeMap;
-
 use artifact::FileKind;
 use serde::{Deserialize, Serialize};
 
 use super::composites::{choose_diffusers, choose_module, diffusers_folders, module_folders};
 use super::indexes::{index_of, indexed_files};
+use super::shards::{Shard, check_numbering};
 use super::variants::choose_variant;
-use super::{Draft, SelectionError, Texts, gguf};
-use crate::sources::ListedFile;
+use super::{Draft, SelectionError, Texts, adapters, folders, gguf, raw_parts};
+use crate::text::has_extension;
 
 /// The weight sets that servers load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +27,7 @@ pub enum Format {
 }
 
 impl Format {
-    const ALL: [Self; 5] = [Self::Safetensors, Self::Mistral, Self::Bin, Self::Pt, Self::Gguf];
+    pub(super) const ALL: [Self; 5] = [Self::Safetensors, Self::Mistral, Self::Bin, Self::Pt, Self::Gguf];
 
     /// The word for it on the command line.
     pub fn word(self) -> &'static str {
@@ -55,12 +54,26 @@ impl Format {
         }
     }
 
-    fn index(self) -> Option<&'static str> {
+    /// Whether a file is of this format by its name.
+    pub(super) fn fits(self, path: &str) -> bool {
         match self {
-            Self::Safetensors => Some("model.safetensors.index.json"),
-            Self::Mistral => Some("consolidated.safetensors.index.json"),
-            Self::Bin => Some("pytorch_model.bin.index.json"),
-            Self::Pt | Self::Gguf => None,
+            Self::Mistral => is_consolidated(path),
+            Self::Bin | Self::Pt => is_pickle(path, self.suffix()),
+            Self::Gguf => gguf::is_gguf(path),
+            Self::Safetensors => path.ends_with(self.suffix()),
+        }
+    }
+
+    /// Names of an index, as transformers and as diffusers write them.
+    pub(super) fn indexes(self) -> &'static [&'static str] {
+        match self {
+            Self::Safetensors => &[
+                "model.safetensors.index.json",
+                "diffusion_pytorch_model.safetensors.index.json",
+            ],
+            Self::Mistral => &["consolidated.safetensors.index.json"],
+            Self::Bin => &["pytorch_model.bin.index.json", "diffusion_pytorch_model.bin.index.json"],
+            Self::Pt | Self::Gguf => &[],
         }
     }
 
@@ -75,39 +88,6 @@ impl Format {
     }
 }
 
-/// `name-00001-of-00005.ext`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shard {
-    pub(crate) total: usize,
-    suffix_length: usize,
-}
-
-impl Shard {
-    pub(crate) fn of(path: &str) -> Option<Self> {
-        Self::of_stem(path.rsplit_once('.').map_or(path, |(stem, _)| stem))
-    }
-
-    /// Of a name without its extension.
-    pub(crate) fn of_stem(stem: &str) -> Option<Self> {
-        let (head, total) = stem.rsplit_once("-of-")?;
-        let (_, number) = head.rsplit_once('-')?;
-        let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits(total) || !digits(number) {
-            return None;
-        }
-        Some(Self {
-            total: total.parse().ok()?,
-            suffix_length: number.len() + total.len() + "--of-".len(),
-        })
-    }
-
-    /// What is before the number.
-    pub(crate) fn prefix_of(self, stem: &str) -> &str {
-        stem.get(..stem.len().saturating_sub(self.suffix_length))
-            .unwrap_or(stem)
-    }
-}
-
 const TRAINING: [&str; 5] = [
     "training_args.bin",
     "optimizer.bin",
@@ -118,137 +98,124 @@ const TRAINING: [&str; 5] = [
 
 /// Chooses the weights of the whole repository.
 pub(crate) fn choose(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), SelectionError> {
-    refuse_raw_parts(draft)?;
-    if let Some(folders) = diffusers_folders(texts)? {
-        return choose_diffusers(draft, texts, &folders);
+    raw_parts::refuse(draft)?;
+    match diffusers_folders(draft, texts)? {
+        Some(folders) => choose_diffusers(draft, texts, &folders)?,
+        None => choose_plain(draft, texts)?,
     }
-    if draft.is_open("adapter_config.json") && choose_adapter(draft) {
-        return Ok(());
-    }
-    match format_of(draft)? {
-        Some(Format::Gguf) => gguf::choose(draft)?,
-        Some(format) => choose_in(draft, texts, "", format)?,
-        None => {}
-    }
-    for folder in module_folders(texts) {
-        choose_module(draft, texts, &folder)?;
+    folders::choose_included(draft, texts)
+}
+
+fn choose_plain(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), SelectionError> {
+    if !adapters::choose(draft, "") {
+        match root_format(draft)? {
+            Some(Format::Gguf) => gguf::choose(draft)?,
+            Some(format) => choose_in(draft, texts, "", format)?,
+            None => {}
+        }
+        for folder in module_folders(draft, texts) {
+            choose_module(draft, texts, &folder)?;
+        }
     }
     leave_other_sets(draft);
     Ok(())
 }
 
-fn refuse_raw_parts(draft: &mut Draft<'_>) -> Result<(), SelectionError> {
-    let mut parts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for file in draft.open() {
-        if let Some(name) = gguf::raw_part_of(&file.path) {
-            parts.entry(name).or_default().push(&file.path);
-        }
+/// The format asked for, else the first of the loaders' order.
+fn root_format(draft: &Draft<'_>) -> Result<Option<Format>, SelectionError> {
+    let has_gguf = draft.open().any(|file| gguf::is_gguf(&file.path));
+    let found = formats_in(draft, "");
+    match draft.wishes.format {
+        Some(Format::Gguf) if has_gguf => Ok(Some(Format::Gguf)),
+        Some(wanted) if found.contains(&wanted) => Ok(Some(wanted)),
+        // Where the root has no weights at all, the modules below it may have the format.
+        Some(wanted) if has_gguf || !found.is_empty() => Err(SelectionError::NoSuchFormat(wanted.word())),
+        None if has_gguf && (draft.wishes.quant.is_some() || found.is_empty()) => Ok(Some(Format::Gguf)),
+        _ => Ok(found.first().copied()),
     }
-    let others = draft
-        .open()
-        .any(|file| is_weight(&file.path) && gguf::raw_part_of(&file.path).is_none());
-    if let Some((name, files)) = parts.iter().next().filter(|_| !others) {
-        return Err(SelectionError::RawParts {
-            name: (*name).to_owned(),
-            parts: files.len(),
-        });
-    }
-    for file in parts.into_values().flatten() {
-        draft.leave(file, "a part cut by bytes; it is no model before the parts are joined");
-    }
-    Ok(())
 }
 
-/// The format asked for, else the first of the loaders' order.
-fn format_of(draft: &Draft<'_>) -> Result<Option<Format>, SelectionError> {
-    let root = draft.in_folder("");
-    let has = |format: Format| match format {
-        Format::Gguf => draft.open().any(|file| gguf::is_gguf(&file.path)),
-        Format::Mistral => draft.is_open("params.json") && root.iter().any(|file| is_consolidated(&file.path)),
+/// The format asked for where the folder has it, else the first of the loaders' order.
+pub(super) fn format_in(draft: &Draft<'_>, folder: &str) -> Option<Format> {
+    let found = formats_in(draft, folder);
+    let wished = draft.wishes.format.filter(|wanted| found.contains(wanted));
+    wished.or_else(|| found.first().copied())
+}
+
+/// The weight sets of one folder, in the order in which loaders look for them.
+fn formats_in(draft: &Draft<'_>, folder: &str) -> Vec<Format> {
+    let files = draft.in_folder(folder);
+    let any = |fits: &dyn Fn(&str) -> bool| files.iter().any(|file| fits(&file.path));
+    let has_index = |format: Format| format.indexes().iter().any(|name| draft.is_open(&join(folder, name)));
+    let mistral = draft.is_open(&join(folder, "params.json")) && any(&is_consolidated);
+    let has = |format: &Format| match format {
+        Format::Gguf => false,
+        Format::Mistral => mistral,
+        // Without params.json the consolidated files are ordinary safetensors to a loader.
         Format::Safetensors => {
-            root.iter()
-                .any(|file| file.path.ends_with(".safetensors") && !is_consolidated(&file.path))
-                || draft.is_open("model.safetensors.index.json")
+            any(&|path| path.ends_with(".safetensors") && !(mistral && is_consolidated(path))) || has_index(*format)
         }
-        Format::Bin => {
-            root.iter().any(|file| is_pickle(&file.path, ".bin")) || draft.is_open("pytorch_model.bin.index.json")
-        }
-        Format::Pt => root.iter().any(|file| is_pickle(&file.path, ".pt")),
+        Format::Bin | Format::Pt => any(&|path| is_pickle(path, format.suffix())) || has_index(*format),
     };
-    if let Some(wanted) = draft.wishes.format {
-        return if has(wanted) {
-            Ok(Some(wanted))
-        } else {
-            Err(SelectionError::NoSuchFormat(wanted.word()))
-        };
-    }
-    if draft.wishes.quant.is_some() && has(Format::Gguf) {
-        return Ok(Some(Format::Gguf));
-    }
-    let order = [
-        Format::Mistral,
-        Format::Safetensors,
-        Format::Bin,
-        Format::Pt,
-        Format::Gguf,
-    ];
-    let found = order.into_iter().find(|format| has(*format));
-    // Without params.json the consolidated files are ordinary safetensors to a loader.
-    Ok(found.or_else(|| {
-        root.iter()
-            .any(|file| is_consolidated(&file.path))
-            .then_some(Format::Safetensors)
-    }))
+    let order = [Format::Mistral, Format::Safetensors, Format::Bin, Format::Pt];
+    order.into_iter().filter(has).collect()
 }
 
 fn is_consolidated(path: &str) -> bool {
-    path.starts_with("consolidated") && path.ends_with(".safetensors")
+    split(path).1.starts_with("consolidated") && path.ends_with(".safetensors")
 }
 
 fn is_pickle(path: &str, suffix: &str) -> bool {
-    path.ends_with(suffix) && !TRAINING.contains(&path) && !path.starts_with("optimizer")
+    path.ends_with(suffix) && !is_training(path)
+}
+
+/// Weights of an optimizer are none of a model.
+pub(super) fn is_training(path: &str) -> bool {
+    let name = split(path).1;
+    TRAINING.contains(&name) || name.starts_with("optimizer")
 }
 
 pub(crate) fn is_weight(path: &str) -> bool {
     Format::ALL
         .iter()
         .any(|format| path.to_ascii_lowercase().ends_with(format.suffix()))
-        || crate::text::has_extension(path, "pth")
+        || has_extension(path, "pth")
 }
 
+/// One weight set of a folder: the files that its index names, else those of the format.
 pub(super) fn choose_in(
     draft: &mut Draft<'_>,
     texts: &Texts,
     folder: &str,
     format: Format,
 ) -> Result<(), SelectionError> {
-    let indexes: Vec<&str> = format.index().into_iter().collect();
-    choose_with(draft, texts, folder, format, &indexes)
-}
-
-/// The same, where an index may have one of several names.
-pub(super) fn choose_with(
-    draft: &mut Draft<'_>,
-    texts: &Texts,
-    folder: &str,
-    format: Format,
-    indexes: &[&str],
-) -> Result<(), SelectionError> {
-    let index = index_of(draft, folder, format, indexes);
+    let index = index_of(draft, folder, format);
     let text = index.as_ref().and_then(|index| texts.get(index));
     let files = match index.as_deref().zip(text) {
-        Some((index, text)) => indexed_files(draft, folder, index, text)?,
+        Some((index, text)) => indexed_files(draft, format, index, text)?,
         None => unindexed_files(draft, folder, format)?,
     };
-    if matches!(format, Format::Bin | Format::Pt) && !files.is_empty() {
-        draft
-            .warnings
-            .push("the weights are pickles, which can run code when they are loaded".into());
-    }
+    warn_of_pickles(draft, files.iter().copied());
     for file in files {
         draft.take(file, FileKind::Weight, format.rule());
     }
     Ok(())
+}
+
+pub(super) fn warn_of_pickles<'p>(draft: &mut Draft<'_>, files: impl IntoIterator<Item = &'p str>) {
+    let pickle = |path: &str| {
+        ["bin", "pt", "pth", "ckpt"]
+            .iter()
+            .any(|suffix| has_extension(path, suffix))
+    };
+    if files.into_iter().any(pickle) {
+        draft.warn("the weights are pickles, which can run code when they are loaded");
+    }
+}
+
+/// Folder and name.
+pub(super) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 pub(super) fn join(folder: &str, name: &str) -> String {
@@ -260,26 +227,18 @@ pub(super) fn join(folder: &str, name: &str) -> String {
 }
 
 fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> Result<Vec<&'a str>, SelectionError> {
-    let fits = |file: &&ListedFile| {
-        let name = file.path.rsplit('/').next().unwrap_or(&file.path);
-        match format {
-            Format::Mistral => is_consolidated(name),
-            Format::Bin | Format::Pt => is_pickle(name, format.suffix()),
-            Format::Safetensors | Format::Gguf => name.ends_with(format.suffix()),
-        }
-    };
     let files: Vec<&'a str> = draft
         .in_folder(folder)
         .into_iter()
-        .filter(fits)
         .map(|file| file.path.as_str())
+        .filter(|path| format.fits(path))
         .collect();
     let files = drop_consolidated(draft, files, format);
     let files = drop_adapter(draft, files);
     let files = choose_variant(draft, &files, format)?;
     check_numbering(&files)?;
     if files.len() > 1 && files.iter().all(|path| Shard::of(path).is_none()) {
-        draft.warnings.push(format!(
+        draft.warn(format!(
             "{} weight files without an index are taken together: {}",
             files.len(),
             files.join(", ")
@@ -290,8 +249,10 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
 
 /// What changes a model is no part of it.
 fn drop_adapter<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>) -> Vec<&'a str> {
-    let (adapters, rest): (Vec<_>, Vec<_>) = files.iter().partition(|path| path.starts_with("adapter_model."));
-    if rest.is_empty() {
+    let adapter = files.iter().any(|path| adapters::is_adapter(path));
+    let goes_with = |path: &&str| adapters::is_adapter(path) || adapters::is_side_file(path);
+    let (adapters, rest): (Vec<_>, Vec<_>) = files.iter().copied().partition(goes_with);
+    if rest.is_empty() || !adapter {
         return files;
     }
     for path in adapters {
@@ -312,40 +273,9 @@ fn drop_consolidated<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>, format: For
     rest
 }
 
-fn check_numbering(files: &[&str]) -> Result<(), SelectionError> {
-    let mut sets: BTreeMap<(&str, usize), usize> = BTreeMap::new();
-    for path in files {
-        if let Some(shard) = Shard::of(path) {
-            let stem = path.rsplit_once('.').map_or(*path, |(stem, _)| stem);
-            *sets.entry((shard.prefix_of(stem), shard.total)).or_default() += 1;
-        }
-    }
-    match sets.into_iter().find(|((_, total), found)| total != found) {
-        Some(((name, total), found)) => Err(SelectionError::IncompleteSet {
-            name: name.to_owned(),
-            found,
-            total,
-        }),
-        None => Ok(()),
-    }
-}
-
-/// An adapter without the base model beside it.
-fn choose_adapter(draft: &mut Draft<'_>) -> bool {
-    let full = draft
-        .in_folder("")
-        .iter()
-        .any(|file| is_weight(&file.path) && !file.path.starts_with("adapter_model."));
-    let adapter = ["adapter_model.safetensors", "adapter_model.bin"];
-    let Some(name) = adapter.into_iter().find(|name| draft.is_open(name)).filter(|_| !full) else {
-        return false;
-    };
-    draft.take(name, FileKind::Weight, "adapter: its weights");
-    leave_other_sets(draft);
-    true
-}
-
+/// What is left of the root when a set was chosen; where none was, an include pattern still takes what it names.
 fn leave_other_sets(draft: &mut Draft<'_>) {
+    let chosen = draft.has_weights();
     let root: Vec<&str> = draft
         .in_folder("")
         .iter()
@@ -353,6 +283,21 @@ fn leave_other_sets(draft: &mut Draft<'_>) {
         .filter(|path| is_weight(path))
         .collect();
     for path in root {
-        draft.leave(path, "a second weight set; --format chooses");
+        if chosen && Format::ALL.iter().any(|format| path.ends_with(format.suffix())) {
+            draft.leave(path, "a second weight set; --format chooses");
+        } else if chosen || !draft.wishes.include.matches(path) {
+            draft.leave(path, no_set(path));
+        }
+    }
+}
+
+/// Why weights are in none of the sets.
+fn no_set(path: &str) -> &'static str {
+    if has_extension(path, "pth") {
+        "a pickle named *.pth, which servers do not load by themselves; --include takes it"
+    } else if !Format::ALL.iter().any(|format| path.ends_with(format.suffix())) {
+        "loaders look for its extension in small letters; --include takes it"
+    } else {
+        "no weights that a server loads by themselves; --include takes it"
     }
 }
