@@ -19,6 +19,7 @@ const REGISTRY: &str = "127.0.0.1:5099";
 const OTHER_REGISTRY: &str = "127.0.0.1:5098";
 const HUB: &str = "127.0.0.1:8099";
 const SHARDS: usize = 8;
+const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}"#;
 
 /// How much to move.
 #[derive(Debug, clap::Args)]
@@ -56,6 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(&folder);
     let model = folder.join("hub/bench/model");
     write_model(&model, arguments.mebibytes)?;
+    write_single(&folder.join("hub/bench/single"), arguments.mebibytes)?;
     let _registry = start_registry(&store.ensure("docker-registry")?, REGISTRY, &folder.join("registry"))?;
     let other = folder.join("other-registry");
     let _other = start_registry(&store.ensure("distribution")?, OTHER_REGISTRY, &other)?;
@@ -77,7 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bench.runs
     );
     bench.pushes()?;
-    bench.pulls()?;
+    bench.single()?;
+    bench.pulls("shards", &bench.model())?;
+    bench.pulls("single", &bench.folder.join("hub/bench/single"))?;
     bench.wire()
 }
 
@@ -88,10 +92,7 @@ fn write_model(model: &Path, mebibytes: u64) -> anyhow::Result<()> {
         .join(fixture::SMOLLM2_FILE);
     // Under another name it is a file like any other here; the shards are the weight set.
     fs::copy(smollm, model.join("extra.bin.dat"))?;
-    fs::write(
-        model.join("config.json"),
-        r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}"#,
-    )?;
+    fs::write(model.join("config.json"), CONFIG)?;
     fs::write(model.join("tokenizer.json"), "{}")?;
     for number in 1..=SHARDS {
         write_shard(
@@ -101,6 +102,13 @@ fn write_model(model: &Path, mebibytes: u64) -> anyhow::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A model that is one large file.
+fn write_single(model: &Path, mebibytes: u64) -> anyhow::Result<()> {
+    fs::create_dir_all(model)?;
+    fs::write(model.join("config.json"), CONFIG)?;
+    write_shard(&model.join("model.safetensors"), mebibytes, 17)
 }
 
 /// One tensor of bytes that do not compress.
@@ -249,9 +257,9 @@ impl Bench {
         Ok(())
     }
 
-    fn pulls(&self) -> anyhow::Result<()> {
-        let target = format!("{REGISTRY}/bench/m:v1");
-        measure::run(&mut self.packer(&["push", &self.model().display().to_string(), &target]))?;
+    fn pulls(&self, what: &str, model: &Path) -> anyhow::Result<()> {
+        let target = format!("{REGISTRY}/bench/{what}:v1");
+        measure::run(&mut self.packer(&["push", &model.display().to_string(), &target]))?;
         let out = self.folder.join("out");
         let pull = |name: &str, make: &dyn Fn(&str) -> Command| -> anyhow::Result<Taken> {
             let mut best: Option<Taken> = None;
@@ -266,8 +274,12 @@ impl Bench {
             show(name, &best);
             Ok(best)
         };
-        let theirs = pull("pull: oras", &|out| self.oras(&["pull", &target, "-o", out]))?;
-        let ours = pull("pull: model-packer", &|out| self.puller(&target, out))?;
+        let theirs = pull(&format!("pull of {what}: oras"), &|out| {
+            self.oras(&["pull", &target, "-o", out])
+        })?;
+        let ours = pull(&format!("pull of {what}: model-packer"), &|out| {
+            self.puller(&target, out)
+        })?;
         ratio(
             "pull, times faster than oras (target at least 1.3)",
             theirs.wall / ours.wall,
@@ -276,6 +288,19 @@ impl Bench {
             "peak memory of a pull {:.1} MiB (target under 64)\n",
             mebibytes(ours.peak_kib)
         );
+        Ok(())
+    }
+
+    /// By one request at a time, and by several.
+    fn single(&self) -> anyhow::Result<()> {
+        let target = format!("{REGISTRY}/bench/single:v1");
+        for jobs in ["1", "4"] {
+            let name = format!("hub to registry, one large file, --jobs {jobs}: model-packer");
+            self.best(&name, || {
+                Ok(self.packer(&["push", "hf://bench/single", &target, "--jobs", jobs]))
+            })?;
+        }
+        println!();
         Ok(())
     }
 
@@ -290,7 +315,9 @@ impl Bench {
     /// Bytes that leave, by the program's own count.
     fn wire(&self) -> anyhow::Result<()> {
         let target = format!("{REGISTRY}/bench/m:v2");
-        let again = measure::run(&mut self.packer(&["push", "hf://bench/model", &format!("{REGISTRY}/bench/m:v1")]))?;
+        let first = format!("{REGISTRY}/bench/m:v1");
+        measure::run(&mut self.packer(&["push", "hf://bench/model", &first]))?;
+        let again = measure::run(&mut self.packer(&["push", "hf://bench/model", &first]))?;
         println!(
             "bytes of a push from the hub over the same files: {}",
             sent(&again.output)?
