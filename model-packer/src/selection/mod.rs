@@ -276,6 +276,4 @@ pub(crate) fn is_reserved(path: &str) -> bool {
 }
 
 #[cfg(test)]
-mod cases;
-#[cfg(test)]
 mod tests;
