@@ -4,7 +4,8 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 use serde::Deserialize;
 
 use super::SourceError;
-use super::http::{Answer, connection, host_of};
+use super::http::{Answer, host_of};
+use super::refusals::connection;
 use super::request_number::RequestNumber;
 use crate::text::has_extension;
 

@@ -1,27 +1,23 @@
 //! One HTTP client for all hubs: redirects by hand, credentials for the configured host only, one gate for waiting.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _};
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, Url};
-use tokio::time::Instant;
 
+use super::SourceError;
 use super::certificates::whole_text;
-use super::range::{self, Body, RangeAnswer};
+use super::refusals::{connection, status_error, wait_of};
 use super::request_number::{self, RequestNumber, with_number};
-use super::retry::{Gate, RetryPolicy, asked_wait};
+use super::retry::{Gate, RetryPolicy};
 use super::routes::Routes;
 use super::settings::{Credential, HubSettings};
-use super::{ByteStream, SourceError};
 
 const REDIRECT_LIMIT: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Error texts of hubs are short; a page of a proxy is not worth showing whole.
-const MESSAGE_LIMIT: usize = 300;
 
 /// A client bound to one hub.
 pub(crate) struct HubClient {
@@ -36,7 +32,7 @@ pub(crate) struct HubClient {
     numbered: bool,
     gate: Gate,
     routes: Routes,
-    ignores_ranges: AtomicBool,
+    pub(super) ignores_ranges: AtomicBool,
     pub(crate) policy: RetryPolicy,
 }
 
@@ -191,51 +187,6 @@ impl HubClient {
         }
     }
 
-    /// Whether a whole file came where a part was asked for.
-    pub(crate) fn ignores_ranges(&self) -> bool {
-        self.ignores_ranges.load(Ordering::Relaxed)
-    }
-
-    /// The body of a range of a file, when the answer is what was asked for.
-    pub(crate) fn body(
-        &self,
-        path: &str,
-        answer: Answer,
-        asked: &Range<u64>,
-        size: u64,
-    ) -> Result<ByteStream, SourceError> {
-        let headers = answer.response.headers();
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let judged = range::judge(
-            asked,
-            size,
-            RangeAnswer {
-                status: answer.response.status().as_u16(),
-                content_range: text(header::CONTENT_RANGE),
-                content_length: text(header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
-                content_encoding: text(header::CONTENT_ENCODING),
-                content_type: text(header::CONTENT_TYPE),
-            },
-        );
-        let skip = match judged {
-            Body::Slice => 0,
-            Body::Whole => {
-                if *asked != (0..size) {
-                    self.ignores_ranges.store(true, Ordering::Relaxed);
-                }
-                asked.start
-            }
-            Body::Nothing => return Ok(futures::stream::empty().boxed()),
-            Body::Broken(problem) => {
-                return Err(SourceError::Part {
-                    path: path.to_owned(),
-                    problem: with_number(problem, RequestNumber::of(&answer.response).as_ref()),
-                });
-            }
-        };
-        Ok(drop_start(watch(answer.response, self.policy), skip))
-    }
-
     pub(crate) async fn wait(&self, error: &SourceError, attempt: u32) {
         let pause = error.wait().unwrap_or_else(|| self.policy.pause(attempt));
         tracing::info!(%error, seconds = pause.as_secs_f32(), attempt, "asking again");
@@ -385,116 +336,6 @@ pub(crate) fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or("the hub");
     url.port()
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-/// The address is left out: a presigned one is a credential.
-pub(crate) fn connection(host: &str, number: Option<&RequestNumber>, error: reqwest::Error) -> SourceError {
-    SourceError::Connection {
-        host: host.to_owned(),
-        number: number.map(ToString::to_string),
-        source: Box::new(error.without_url()),
-    }
-}
-
-fn wait_of(response: &Response) -> Option<Duration> {
-    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-    let refused = matches!(response.status().as_u16(), 429 | 503);
-    asked_wait(
-        text("ratelimit"),
-        text("retry-after"),
-        refused,
-        std::time::SystemTime::now(),
-    )
-}
-
-/// The error of a status that is no success, with what the body says.
-pub(crate) async fn status_error(what: &str, response: Response) -> SourceError {
-    let (status, wait, headers) = (
-        response.status().as_u16(),
-        wait_of(&response),
-        response.headers().clone(),
-    );
-    let number = RequestNumber::of(&response);
-    let body = response.bytes().await.unwrap_or_default();
-    let message = message_of(&headers, &body);
-    SourceError::Status {
-        what: what.to_owned(),
-        status,
-        message: match &number {
-            Some(number) => Some(message.map_or_else(
-                || format!("request {number}"),
-                |text| format!("{text}, request {number}"),
-            )),
-            None => message,
-        },
-        wait,
-    }
-}
-
-pub(crate) fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<String> {
-    let header = headers
-        .get("x-error-message")
-        .and_then(|value| value.to_str().ok())
-        .map(str::to_owned);
-    let from_json = || {
-        let value: serde_json::Value = serde_json::from_slice(body).ok()?;
-        ["error", "Message", "message"]
-            .iter()
-            .find_map(|key| value[key].as_str().map(str::to_owned))
-    };
-    let from_text = || {
-        let text = String::from_utf8_lossy(body);
-        let text = text.trim();
-        (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
-    };
-    let message = header.or_else(from_json).or_else(from_text)?;
-    Some(
-        message
-            .chars()
-            .filter(|letter| !letter.is_control())
-            .take(MESSAGE_LIMIT)
-            .collect(),
-    )
-}
-
-/// Fails when fewer bytes than the policy's minimum come over its window. The idle limit is the client's own.
-fn watch(response: Response, policy: RetryPolicy) -> ByteStream {
-    let host = host_of(response.url());
-    let failed_host = host.clone();
-    let number = RequestNumber::of(&response);
-    let mut window = (Instant::now(), 0u64);
-    response
-        .bytes_stream()
-        .map_err(move |error| connection(&failed_host, number.as_ref(), error))
-        .and_then(move |chunk: Bytes| {
-            window.1 += chunk.len() as u64;
-            let elapsed = window.0.elapsed();
-            let slow = elapsed >= policy.rate_window && window.1 < policy.minimum_rate * elapsed.as_secs();
-            if elapsed >= policy.rate_window {
-                window = (Instant::now(), 0);
-            }
-            let error = SourceError::TooSlow {
-                host: host.clone(),
-                minimum: policy.minimum_rate,
-                window: policy.rate_window,
-            };
-            std::future::ready(if slow { Err(error) } else { Ok(chunk) })
-        })
-        .boxed()
-}
-
-fn drop_start(stream: ByteStream, skip: u64) -> ByteStream {
-    if skip == 0 {
-        return stream;
-    }
-    let mut left = skip;
-    stream
-        .try_filter_map(move |chunk| {
-            let dropped = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
-            left -= dropped as u64;
-            std::future::ready(Ok((dropped < chunk.len()).then(|| chunk.slice(dropped..))))
-        })
-        .boxed()
 }
 
 /// Escapes everything but the unreserved characters, and keeps slashes where asked.

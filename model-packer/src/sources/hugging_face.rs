@@ -9,7 +9,8 @@ use futures::{FutureExt as _, StreamExt as _};
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
-use super::http::{Answer, Document, HubClient, escape, message_of, status_error};
+use super::http::{Answer, Document, HubClient, escape};
+use super::refusals::{message_of, status_error};
 use super::settings::HubSettings;
 use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
 

@@ -1,6 +1,7 @@
 //! Where weights come from: one small trait, one HTTP client, one way to read a file to its end.
 
 mod address;
+mod bodies;
 mod cache;
 mod certificates;
 mod envelope;
@@ -13,6 +14,7 @@ mod model_scope;
 mod parts;
 mod range;
 mod reader;
+mod refusals;
 mod request_number;
 mod retry;
 mod routes;

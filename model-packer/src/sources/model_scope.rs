@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::envelope::{Envelope, may_be_envelope, start_of};
-use super::http::{Answer, Document, HubClient, escape, message_of, status_error};
+use super::http::{Answer, Document, HubClient, escape};
 use super::hugging_face::sorted;
+use super::refusals::{message_of, status_error};
 use super::request_number::{RequestNumber, with_number};
 use super::settings::HubSettings;
 use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
