@@ -83,9 +83,11 @@ impl Retry {
     }
 }
 
+type TellWait = dyn Fn(&ErrorKind, Duration) + Send + Sync;
+
 /// Told of each wait that a registry asks for, and of what made it ask.
 #[derive(Clone, Default)]
-pub struct WaitObserver(Option<Arc<dyn Fn(&ErrorKind, Duration) + Send + Sync>>);
+pub struct WaitObserver(Option<Arc<TellWait>>);
 
 impl WaitObserver {
     /// Calls this.

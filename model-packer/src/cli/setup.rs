@@ -1,11 +1,11 @@
 //! From arguments and environment to clients, settings and a reporter.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use artifact::{Layout, ModelPackage, SourceLock};
-use registry::{Client, ClientConfig, Credentials, Profiles, Reference};
+use registry::{Client, ClientConfig, Credentials, Profiles, Reference, WaitObserver};
 
 use super::arguments::{Choice, LayoutName, Output, Shared};
 use crate::error::PackError;
@@ -22,13 +22,31 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The one of this program: two would draw over each other's bars.
 pub(super) fn reporter(shared: &Shared) -> Reporter {
-    match shared.output {
-        Output::Json => Arc::new(JsonLines),
-        Output::Text if shared.quiet => Arc::new(Silence),
-        Output::Text if std::io::stderr().is_terminal() => Arc::new(Bars::new(shared.verbose > 0)),
-        Output::Text => Arc::new(Lines::new(shared.verbose > 0)),
-    }
+    static REPORTER: OnceLock<Reporter> = OnceLock::new();
+    let new = || -> Reporter {
+        match shared.output {
+            Output::Json => Arc::new(JsonLines),
+            Output::Text if shared.quiet => Arc::new(Silence),
+            Output::Text if std::io::stderr().is_terminal() => Arc::new(Bars::new(shared.verbose > 0)),
+            Output::Text => Arc::new(Lines::new(shared.verbose > 0)),
+        }
+    };
+    Arc::clone(REPORTER.get_or_init(new))
+}
+
+/// Waits that a registry asks for take up to minutes. In JSON they are talk too: standard output may be one document.
+fn wait_observer(shared: &Shared) -> WaitObserver {
+    let (reporter, talks) = (reporter(shared), shared.output == Output::Text);
+    WaitObserver::new(move |cause, wait| {
+        let text = format!("{cause}; going on after {} s", wait.as_secs());
+        if talks {
+            reporter.tell(&crate::report::Event::Warning { text });
+        } else {
+            eprintln!("warning: {text}");
+        }
+    })
 }
 
 pub(super) fn hub_settings(shared: &Shared) -> Result<HubSettings, PackError> {
@@ -65,15 +83,25 @@ pub(super) fn client_for(shared: &Shared, references: &[&Reference]) -> Result<C
         .and_then(|folder| Journal::open(&folder).ok())
         .map(|journal| journal.profiles())
         .unwrap_or_default();
-    let extra_roots = shared.ca_file.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    let certificates = shared.ca_file.clone().or_else(named_certificates);
+    let extra_roots = certificates.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
     Ok(Client::new(ClientConfig {
         plain_http: if shared.plain_http { hosts.collect() } else { Vec::new() },
         profiles: measured.into_iter().fold(Profiles::default(), Profiles::with),
         credentials: Credentials::from_environment(),
         user_agent: concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")).to_owned(),
         extra_roots,
+        on_wait: wait_observer(shared),
         ..ClientConfig::default()
     })?)
+}
+
+/// By the variables that users of the hubs know, read for the hubs as well. `SSL_CERT_FILE` is among the system's certificates.
+fn named_certificates() -> Option<PathBuf> {
+    let named = ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]
+        .into_iter()
+        .filter_map(variable);
+    named.filter(|file| !file.is_empty()).map(PathBuf::from).next()
 }
 
 /// No place to keep it is no reason to stop, but worth saying.
@@ -211,6 +239,11 @@ pub(super) fn signing_key(file: &Path) -> Result<Arc<SigningKey>, PackError> {
 pub(super) fn print(text: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Something that failed and ends nothing.
+pub(super) fn warn(error: &PackError) {
+    eprintln!("warning: {}", super::text_of(error));
 }
 
 /// Talk.

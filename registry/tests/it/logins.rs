@@ -118,7 +118,7 @@ async fn a_token_is_renewed_before_it_ends_and_after_it_was_withdrawn() {
     let auth = Auth::bearer();
     let short = RegistryConfig {
         auth,
-        token_life: Duration::from_secs(60),
+        token_life: Duration::from_mins(1),
         ..RegistryConfig::default()
     };
     let registry = FakeRegistry::start(short).await.unwrap();
@@ -229,7 +229,7 @@ async fn a_wait_that_is_asked_for_is_obeyed_and_told_and_one_that_is_too_long_is
 
         registry.inject(FaultRule::once("GET", "/manifests/", asks("3600")));
         let error = client.get_manifest(&model).await.unwrap_err();
-        assert_eq!(error.kind().retry_after(), Some(Duration::from_secs(3600)));
+        assert_eq!(error.kind().retry_after(), Some(Duration::from_hours(1)));
         assert!(chain(&error).ends_with("asks to wait 3600 s"), "{}", chain(&error));
     }
     let told = told.lock().unwrap();
