@@ -47,7 +47,7 @@ pub async fn run(arguments: Arguments) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", text_of(&error));
+            eprintln!("error: {}", text_of(&error));
             ExitCode::from(if error.is_ours() { 2 } else { 1 })
         }
     }
@@ -55,7 +55,7 @@ pub async fn run(arguments: Arguments) -> ExitCode {
 
 /// The chain of causes on one line, and the hint below it.
 fn text_of(error: &PackError) -> String {
-    let mut text = format!("error: {error}");
+    let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
         let shown = inner.to_string();

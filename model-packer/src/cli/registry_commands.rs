@@ -98,9 +98,9 @@ pub(super) async fn untag(command: &Untag, shared: &Shared) -> Result<(), PackEr
     let digest = client.resolve(&reference).await?.digest;
     let removed = client.delete_manifest(&reference).await;
     removed.map_err(|error| match error.kind() {
-        // Registries that delete by digest only take the tag for a digest, or refuse the method.
+        // Registries that delete by digest only take the tag for a digest, or refuse the method, as those do that delete nothing.
         ErrorKind::DigestInvalid { .. } | ErrorKind::Status { status: 400 | 405, .. } => PackError::No(format!(
-            "{} removes no single tags, only a model with all its tags; the tag can be moved: model-packer tag REFERENCE {}",
+            "{} removes no single tags, only a model with all its tags, or nothing at all; the tag can be moved: model-packer tag REFERENCE {}",
             reference.registry(),
             reference.tag().unwrap_or_default()
         )),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifact::{Digest, FilePieces, PackedFile};
-use registry::Reference;
+use registry::{ErrorKind, Reference};
 use tokio::sync::Semaphore;
 
 use super::chunks::Chunks;
@@ -143,11 +143,30 @@ impl Fetch {
     }
 
     /// A range of the layer.
-    pub(super) async fn open(&self, start: u64, end: u64) -> Result<Chunks, registry::Error> {
+    pub(super) async fn open(&self, start: u64, end: u64) -> Result<Chunks, PackError> {
         let digest = self.file.digest.as_str();
         let client = &self.settings.client;
-        let stream = client.open_blob(&self.reference, digest, Some(start..end)).await?;
-        Ok(Chunks::new(stream, start, end - start))
+        let opened = client.open_blob(&self.reference, digest, Some(start..end)).await;
+        let total = match &opened {
+            Ok(stream) => stream.total(),
+            Err(error) => total_of(error),
+        };
+        if let Some(found) = total.filter(|total| *total < self.file.size) {
+            return Err(PackError::FewerBytes {
+                what: self.file.path.to_string(),
+                expected: self.file.size,
+                found,
+            });
+        }
+        Ok(Chunks::new(opened?, start, end - start))
+    }
+}
+
+/// The size of a blob, by the refusal of a range behind its end.
+fn total_of(error: &registry::Error) -> Option<u64> {
+    match error.kind() {
+        ErrorKind::RangeNotSatisfiable(total) => *total,
+        _ => None,
     }
 }
 

@@ -16,7 +16,7 @@ impl Fetch {
                 failures + 1
             };
             match error {
-                Some(error) if !error.is_retryable() || failures == TRIES => return Err(error.into()),
+                Some(error) if !error.is_retryable() || failures == TRIES => return Err(error),
                 _ => {}
             }
         }
@@ -24,7 +24,7 @@ impl Fetch {
     }
 
     /// From where the file ends to where the answer does.
-    async fn pour(&self, written: &mut Written, size: u64) -> Result<Option<registry::Error>, PackError> {
+    async fn pour(&self, written: &mut Written, size: u64) -> Result<Option<PackError>, PackError> {
         let base = self.file.payload.as_ref().map_or(0, |payload| payload.offset);
         let mut chunks = match self.open(base + written.hasher.bytes(), base + size).await {
             Ok(chunks) => chunks,
@@ -34,7 +34,7 @@ impl Fetch {
             match chunks.next().await {
                 Ok(Some(chunk)) => self.write(written, &chunk)?,
                 Ok(None) => return Ok(None),
-                Err(error) => return Ok(Some(error)),
+                Err(error) => return Ok(Some(error.into())),
             }
         }
     }
