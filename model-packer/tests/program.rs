@@ -266,7 +266,7 @@ async fn a_wait_that_the_registry_asks_for_is_told() {
     bed.push("hf://owner/model", "m:v1").await.unwrap();
     let busy = fault_proxy::Fault::Status {
         code: 503,
-        headers: vec![("retry-after".into(), "1".into())],
+        headers: vec![("retry-after".into(), "3".into())],
         body: String::new(),
     };
     for output in ["text", "json"] {
@@ -275,7 +275,7 @@ async fn a_wait_that_the_registry_asks_for_is_told() {
         let shown = packer(&bed, &["inspect", &target, "--output", output]).await;
         let talk = text(&shown.stderr);
         assert!(
-            talk.starts_with("warning: ") && talk.contains("asks to wait 1 s; going on after 1 s"),
+            talk.starts_with("warning: ") && talk.contains("asks to wait 3 s; going on after 3 s"),
             "{talk}"
         );
         assert_eq!(shown.status.code(), Some(0));

@@ -24,6 +24,7 @@ use crate::transport::{host_text, unreachable};
 /// The bytes of a blob, or of a part of it, as they come. They are proven by nobody yet: hash them.
 pub struct BlobStream {
     served: Served,
+    object: String,
     host: String,
     headers: HeaderMap,
     stream: BoxStream<'static, Result<Bytes, Error>>,
@@ -145,6 +146,7 @@ impl BlobStream {
         let (host, headers) = (body.host.clone(), response.headers().clone());
         Ok(Self {
             served,
+            object: object.to_owned(),
             host,
             headers,
             stream: body.stream(response.bytes_stream().boxed()),
@@ -170,7 +172,7 @@ impl BlobStream {
             stream: self.stream,
             at: self.served.range.end,
             end,
-            host: self.host.clone(),
+            object: self.object.clone(),
             further,
         };
         self.served.range.end = end;
@@ -229,7 +231,7 @@ struct Rest<Further> {
     at: u64,
     /// Where the last one has to.
     end: u64,
-    host: String,
+    object: String,
     further: Further,
 }
 
@@ -252,7 +254,7 @@ where
                     "asked for the bytes from {}, got those from {}",
                     self.at, answer.served.range.start
                 ));
-                return Err(Error::new("read blob", self.host, kind));
+                return Err(Error::new("read blob", self.object, kind));
             }
             self.at = answer.served.range.end;
             self.end = answer.served.total.map_or(self.end, |total| self.end.min(total));

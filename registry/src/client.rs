@@ -85,7 +85,7 @@ impl Retry {
 
 type TellWait = dyn Fn(&ErrorKind, Duration) + Send + Sync;
 
-/// Told of each wait that a registry asks for, and of what made it ask.
+/// Told of each wait before a further try, and of its cause.
 #[derive(Clone, Default)]
 pub struct WaitObserver(Option<Arc<TellWait>>);
 
@@ -294,12 +294,10 @@ impl Inner {
         }
     }
 
-    /// Waits; not in silence where the registry asked for it, because that may take minutes.
+    /// Waits; not in silence, because a registry may ask for minutes.
     pub(crate) async fn wait(&self, cause: &ErrorKind, delay: Duration) {
         tracing::info!(%cause, delay_ms = delay.as_millis(), "waiting before the next try");
-        if let WaitObserver(Some(tell)) = &self.on_wait
-            && cause.retry_after().is_some()
-        {
+        if let WaitObserver(Some(tell)) = &self.on_wait {
             tell(cause, delay);
         }
         tokio::time::sleep(delay).await;

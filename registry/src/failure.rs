@@ -33,18 +33,16 @@ impl From<ErrorKind> for Failure {
     }
 }
 
+/// Any field may be null.
 #[derive(Deserialize)]
 struct Errors {
-    #[serde(default)]
-    errors: Vec<OciError>,
+    errors: Option<Vec<OciError>>,
 }
 
 #[derive(Deserialize)]
 struct OciError {
-    #[serde(default)]
-    code: String,
-    #[serde(default)]
-    message: String,
+    code: Option<String>,
+    message: Option<String>,
 }
 
 /// Reads what the server says and types it. The host that was asked is the one that a login is for; after a redirect another
@@ -57,9 +55,10 @@ pub(crate) async fn failure_of(asked: &str, response: reqwest::Response, had_cre
     let headers = response.headers().clone();
     let body = read_prefix(response).await;
     let errors = serde_json::from_slice::<Errors>(&body)
-        .map(|body| body.errors)
+        .ok()
+        .and_then(|body| body.errors)
         .unwrap_or_default();
-    let code = errors.first().map(|error| error.code.clone()).unwrap_or_default();
+    let code = errors.first().and_then(|error| error.code.clone()).unwrap_or_default();
     let message = message_of(&errors, &body, status);
     let challenges = headers
         .get_all(WWW_AUTHENTICATE)
@@ -67,7 +66,7 @@ pub(crate) async fn failure_of(asked: &str, response: reqwest::Response, had_cre
         .filter_map(|value| value.to_str().ok());
     let mut kind = kind_of(&host, status, &code, message, &headers, had_credentials);
     match &mut kind {
-        ErrorKind::Denied { had_credentials, .. } => *had_credentials |= host != asked,
+        ErrorKind::Denied { had_credentials, .. } => *had_credentials |= !host.eq_ignore_ascii_case(asked),
         ErrorKind::Status { .. } if plain && status == 400 && (bare || is_tls_port(&body)) => {
             kind = ErrorKind::TlsPort { host };
         }
@@ -98,10 +97,10 @@ fn message_of(errors: &[OciError], body: &[u8], status: u16) -> String {
     let text = match errors {
         [] => String::from_utf8_lossy(body).into_owned(),
         errors => {
-            let one = |error: &OciError| match (error.code.as_str(), error.message.as_str()) {
-                (code, "") => code.to_owned(),
-                ("", message) => message.to_owned(),
-                (code, message) => format!("{code}: {message}"),
+            let said = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
+            let one = |error: &OciError| {
+                let parts = [said(&error.code), said(&error.message)];
+                parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
             };
             errors.iter().map(one).collect::<Vec<_>>().join("; ")
         }
@@ -242,6 +241,27 @@ mod tests {
         for (pairs, seconds) in cases {
             assert_eq!(wait_of(&headers(pairs)), seconds.map(Duration::from_secs), "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn errors_are_read_with_whatever_of_them_is_there() {
+        for (body, expected) in [
+            (r#"{"errors":[{"code":"DENIED","message":"no"}]}"#, "DENIED: no"),
+            (
+                r#"{"errors":[{"code":"DENIED","message":null,"detail":null}]}"#,
+                "DENIED",
+            ),
+            (
+                r#"{"errors":[{"message":"no"},{"code":"","message":"never"}]}"#,
+                "no; never",
+            ),
+            (r#"{"errors":[{}]}"#, "403 Forbidden"),
+        ] {
+            let errors: Errors = serde_json::from_str(body).unwrap();
+            assert_eq!(message_of(&errors.errors.unwrap(), body.as_bytes(), 403), expected);
+        }
+        let none: Errors = serde_json::from_str(r#"{"errors":null}"#).unwrap();
+        assert!(none.errors.is_none());
     }
 
     #[test]

@@ -136,9 +136,12 @@ impl Client {
             return Ok(None);
         };
         for _ in 1..PAGE_LIMIT {
-            let Some(url) = next.filter(|_| found.len() < ENTRY_LIMIT) else {
+            let Some(url) = next else {
                 return Ok(Some(found));
             };
+            if found.len() > ENTRY_LIMIT {
+                break;
+            }
             let Some(page) = self.referrers_page(reference, url).await? else {
                 return Err(broken(reference, "a further page is no list"));
             };

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use artifact::{Layout, ModelPackage, SourceLock};
 use registry::{Client, ClientConfig, Credentials, Profiles, Reference, WaitObserver};
@@ -12,7 +13,7 @@ use crate::error::PackError;
 use crate::gather::{Gathered, gather};
 use crate::journal::Journal;
 use crate::prepare::PackOptions;
-use crate::report::{Bars, JsonLines, Lines, Reporter, Silence};
+use crate::report::{Bars, Event, JsonLines, Lines, Reporter, Silence};
 use crate::selection::{Format, Patterns, Wishes};
 use crate::signing::SigningKey;
 use crate::sources::{HubSettings, SourceAddress, connect};
@@ -36,15 +37,19 @@ pub(super) fn reporter(shared: &Shared) -> Reporter {
     Arc::clone(REPORTER.get_or_init(new))
 }
 
-/// Waits that a registry asks for take up to minutes. In JSON they are talk too: standard output may be one document.
+/// A shorter wait is not worth a line.
+const TOLD_WAIT: Duration = Duration::from_secs(3);
+
+/// Says why nothing happens. In JSON that is talk too: standard output may be one document.
 fn wait_observer(shared: &Shared) -> WaitObserver {
     let (reporter, talks) = (reporter(shared), shared.output == Output::Text);
     WaitObserver::new(move |cause, wait| {
         let text = format!("{cause}; going on after {} s", wait.as_secs());
-        if talks {
-            reporter.tell(&crate::report::Event::Warning { text });
-        } else {
-            eprintln!("warning: {text}");
+        match (talks, wait >= TOLD_WAIT) {
+            (true, true) => reporter.tell(&Event::Warning { text }),
+            (true, false) => reporter.tell(&Event::Detail { text }),
+            (false, true) => eprintln!("warning: {text}"),
+            (false, false) => {}
         }
     })
 }
@@ -113,7 +118,7 @@ pub(super) fn journal(shared: &Shared, reporter: &Reporter) -> Option<Arc<Journa
         Some(Err(error)) => format!("{error}"),
         None => "neither --state nor HOME is set".into(),
     };
-    reporter.tell(&crate::report::Event::Warning {
+    reporter.tell(&Event::Warning {
         text: format!("a killed push cannot be resumed: {problem}"),
     });
     None
@@ -170,7 +175,7 @@ pub(super) async fn gather_source(
     if let Some(lock) = &lock {
         pin(&mut address, lock);
     }
-    reporter.tell(&crate::report::Event::Phase {
+    reporter.tell(&Event::Phase {
         what: format!("reading {address}"),
     });
     let gathered = gather(connect(&address, &hub_settings(shared)?)?, &wishes(choice)?).await?;
@@ -181,7 +186,7 @@ pub(super) async fn gather_source(
         }
     }
     for text in &gathered.selection.warnings {
-        reporter.tell(&crate::report::Event::Warning { text: text.clone() });
+        reporter.tell(&Event::Warning { text: text.clone() });
     }
     Ok(gathered)
 }

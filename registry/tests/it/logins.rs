@@ -262,8 +262,9 @@ async fn https_to_a_plain_registry_says_that_it_may_be_plain() {
     })
     .unwrap();
     let error = client.get_manifest(&model).await.unwrap_err();
+    let hint = error.hint().unwrap();
     assert!(
-        error.hint().unwrap().contains("--plain-http"),
+        hint.contains("--plain-http") && hint.contains("--ca-file"),
         "{} / {:?}",
         chain(&error),
         error.hint()
