@@ -218,8 +218,9 @@ impl ErrorKind {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 408 | 425 | 500 | 502 | 503 | 504 | 507 | 520..=529),
+            // Who is not trusted now is not trusted a moment later.
+            Self::Unreachable { cause, .. } => !cause.to_lowercase().contains("certificate"),
             Self::RateLimited { .. }
-            | Self::Unreachable { .. }
             | Self::Stalled { .. }
             | Self::TooSlow { .. }
             | Self::Truncated { .. }
@@ -367,6 +368,26 @@ impl Error {
         match self.kind.as_ref() {
             ErrorKind::Mirror { headers, .. } => headers.get(name)?.to_str().ok(),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_that_is_not_trusted_is_not_asked_again_and_one_that_is_away_is() {
+        for (cause, again) in [
+            ("invalid peer certificate: UnknownIssuer", false),
+            ("Connection refused (os error 111)", true),
+        ] {
+            let kind = ErrorKind::Unreachable {
+                address: "https://r.local".to_owned(),
+                cause: cause.to_owned(),
+            };
+            assert_eq!(kind.is_retryable(), again, "{cause}");
+            assert_eq!(kind.hint().unwrap().contains("--ca-file"), !again, "{cause}");
         }
     }
 }
