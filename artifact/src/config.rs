@@ -4,18 +4,19 @@ use model_facts::{ModelFacts, WeightFormat};
 use serde::{Deserialize, Serialize};
 
 use crate::Digest;
+use crate::empty::null_as_default;
 
 /// The config blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct ModelConfig {
     /// Who made the model and where it comes from.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub descriptor: About,
     /// The layers' contents.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub modelfs: ModelFs,
     /// What the model is.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub config: Technical,
 }
 
@@ -27,7 +28,7 @@ pub struct About {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
     /// People or organisations.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<String>,
     /// Model family, `qwen3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,7 +43,12 @@ pub struct About {
     #[serde(default, rename = "sourceURL", skip_serializing_if = "Option::is_none")]
     pub source_url: Option<String>,
     /// What it was trained on.
-    #[serde(default, rename = "datasetsURL", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "datasetsURL",
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub datasets_url: Vec<String>,
     /// Version of the packaged model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +60,7 @@ pub struct About {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// SPDX expressions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub licenses: Vec<String>,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +78,7 @@ pub struct ModelFs {
     #[serde(rename = "type")]
     pub kind: String,
     /// Digest of each layer's uncompressed content, in the order of the layers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub diff_ids: Vec<String>,
 }
 

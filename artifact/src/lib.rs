@@ -7,6 +7,7 @@ pub mod annotation;
 mod bundle;
 mod config;
 mod digest;
+mod empty;
 mod lock;
 pub mod media_type;
 mod oci;

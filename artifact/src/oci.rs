@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Digest;
-use crate::media_type;
+use crate::{empty, media_type};
 
 /// Annotations in key order, so that the same content gives the same bytes.
 pub type Annotations = BTreeMap<String, String>;
@@ -27,7 +27,11 @@ pub struct Descriptor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Free text by key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "empty::texts",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub annotations: Annotations,
 }
 
@@ -59,7 +63,12 @@ pub struct Platform {
     /// Operating system, `unknown` for what no runtime should pick.
     pub os: String,
     /// Features that a runtime must have.
-    #[serde(default, rename = "os.features", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "os.features",
+        deserialize_with = "empty::null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub os_features: Vec<String>,
 }
 
@@ -78,13 +87,17 @@ pub struct Manifest {
     /// The config blob.
     pub config: Descriptor,
     /// The layers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "empty::null_as_default")]
     pub layers: Vec<Descriptor>,
     /// The manifest that this one says something about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Descriptor>,
     /// Free text by key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "empty::texts",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub annotations: Annotations,
 }
 
@@ -109,12 +122,18 @@ impl Manifest {
 pub struct Index {
     /// Always 2.
     pub schema_version: u32,
-    /// Media type of this document.
-    pub media_type: String,
+    /// Media type of this document; other writers may leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
     /// The manifests.
+    #[serde(default, deserialize_with = "empty::null_as_default")]
     pub manifests: Vec<Descriptor>,
     /// Free text by key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "empty::texts",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub annotations: Annotations,
 }
 

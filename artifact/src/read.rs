@@ -250,7 +250,8 @@ fn read_manifest(bytes: &[u8]) -> Result<Manifest, ReadError> {
         return Err(ReadError::TooLarge(bytes.len()));
     }
     let peek: Peek = serde_json::from_slice(bytes).map_err(ReadError::Form)?;
-    let media_type = peek.media_type.unwrap_or_else(|| media_type::OCI_MANIFEST.to_owned());
+    let named = peek.media_type.filter(|media_type| !media_type.is_empty());
+    let media_type = named.unwrap_or_else(|| media_type::OCI_MANIFEST.to_owned());
     if let Some(manifests) = peek
         .manifests
         .or_else(|| media_type::is_index(&media_type).then(Vec::new))

@@ -65,7 +65,7 @@ pub(crate) fn build_twin(layers: &[Layer], annotations: &Annotations) -> Twin {
 pub fn build_index(manifests: Vec<Descriptor>, annotations: Annotations) -> Document {
     let index = Index {
         schema_version: 2,
-        media_type: OCI_INDEX.to_owned(),
+        media_type: Some(OCI_INDEX.to_owned()),
         manifests,
         annotations,
     };

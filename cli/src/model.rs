@@ -186,7 +186,7 @@ fn from_registry(reference: &str, given: &ModelArguments) -> anyhow::Result<Mode
     let config = registry::ClientConfig {
         plain_http: given.plain_http.clone(),
         user_agent: format!("plimsoll/{}", env!("CARGO_PKG_VERSION")),
-        credentials: docker_logins(),
+        credentials: registry::Credentials::from_environment(),
         ..registry::ClientConfig::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -203,14 +203,5 @@ fn from_registry(reference: &str, given: &ModelArguments) -> anyhow::Result<Mode
             format!("the manifest of {reference} carries no facts"),
             "pack the model with model-packer, or give --facts FILE",
         )
-    })
-}
-
-/// The logins of the user, where docker keeps them.
-fn docker_logins() -> registry::Credentials {
-    let home = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-    let folder = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")));
-    folder.map_or(registry::Credentials::Anonymous, |folder| {
-        registry::Credentials::DockerConfig(folder.join("config.json"))
     })
 }

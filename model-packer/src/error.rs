@@ -148,6 +148,16 @@ pub enum PackError {
         /// Found.
         found: Digest,
     },
+    /// The blob in the registry is shorter than the manifest says.
+    #[error("the registry has fewer bytes of {what} than the manifest says: {found} of {expected}")]
+    FewerBytes {
+        /// What it is.
+        what: String,
+        /// By the manifest.
+        expected: u64,
+        /// In the registry.
+        found: u64,
+    },
     /// A key cannot be used.
     #[error("the key cannot be used")]
     Key(#[from] KeyError),
@@ -210,10 +220,18 @@ impl PackError {
             Self::Build(error) => error.hint().map(str::to_owned),
             Self::Reference(error) => error.hint(),
             Self::Registry(error) => error.hint(),
+            Self::FewerBytes { .. } => Some(
+                "the blob is damaged in the registry: have it removed there, then push the model again".into(),
+            ),
             Self::Key(error) => Some(error.hint().to_owned()),
             Self::Read { source, .. } => source.hint().map(str::to_owned),
             _ => None,
         }
+    }
+
+    /// Whether the same step at the registry may work a moment later.
+    pub(crate) fn is_retryable(&self) -> bool {
+        matches!(self, Self::Registry(error) if error.is_retryable())
     }
 
     /// Whether it is this program's fault.

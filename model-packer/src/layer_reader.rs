@@ -2,46 +2,57 @@
 
 use std::ops::Range;
 
-use artifact::Digest;
+use artifact::PackedFile;
 use bytes::{Buf as _, Bytes};
 use futures::TryStreamExt as _;
-use registry::{BlobStream, Client, Reference};
+use registry::{BlobStream, Client, ErrorKind, Reference};
+
+use crate::error::PackError;
 
 /// Tries without a byte between them.
 pub(crate) const TRIES: usize = 3;
 
-/// A layer.
+/// The layer of a file.
 pub(crate) struct LayerReader<'a> {
     pub(crate) client: &'a Client,
     pub(crate) reference: &'a Reference,
-    pub(crate) digest: &'a Digest,
+    pub(crate) file: &'a PackedFile,
 }
 
 impl LayerReader<'_> {
-    /// One request for a range.
-    pub(crate) async fn open(&self, range: Range<u64>) -> Result<Chunks, registry::Error> {
-        let digest = self.digest.as_str();
-        let stream = self
-            .client
-            .open_blob(self.reference, digest, Some(range.clone()))
-            .await?;
-        Ok(Chunks::new(stream, range.start, range.end - range.start))
+    /// One request for a range. A layer that is shorter in the registry than the manifest says is known by any answer that tells its
+    /// size.
+    pub(crate) async fn open(&self, range: Range<u64>) -> Result<Chunks, PackError> {
+        let digest = self.file.digest.as_str();
+        let opened = self.client.open_blob(self.reference, digest, Some(range.clone())).await;
+        let total = match &opened {
+            Ok(stream) => stream.total(),
+            Err(error) => total_of(error),
+        };
+        if let Some(found) = total.filter(|total| *total < self.file.size) {
+            return Err(PackError::FewerBytes {
+                what: self.file.path.to_string(),
+                expected: self.file.size,
+                found,
+            });
+        }
+        Ok(Chunks::new(opened?, range.start, range.end - range.start))
     }
 
     /// The range by one request, and by one more each time that an answer breaks. An answer that is short again and again leaves
     /// the rest out, which the digest of what came tells.
-    pub(crate) async fn read<Failed: From<registry::Error>>(
+    pub(crate) async fn read(
         &self,
         range: Range<u64>,
-        mut take: impl FnMut(&[u8]) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
+        mut take: impl FnMut(&[u8]) -> Result<(), PackError>,
+    ) -> Result<(), PackError> {
         let (mut at, mut failures) = (range.start, 0);
         while at < range.end && failures < TRIES {
             let before = at;
             let error = self.pour(&mut at, range.end, &mut take).await?;
             failures = if at > before { 0 } else { failures + 1 };
             match error {
-                Some(error) if !error.is_retryable() || failures == TRIES => return Err(error.into()),
+                Some(error) if !error.is_retryable() || failures == TRIES => return Err(error),
                 _ => {}
             }
         }
@@ -49,12 +60,12 @@ impl LayerReader<'_> {
     }
 
     /// From here to where the answer ends.
-    async fn pour<Failed>(
+    async fn pour(
         &self,
         at: &mut u64,
         end: u64,
-        take: &mut impl FnMut(&[u8]) -> Result<(), Failed>,
-    ) -> Result<Option<registry::Error>, Failed> {
+        take: &mut impl FnMut(&[u8]) -> Result<(), PackError>,
+    ) -> Result<Option<PackError>, PackError> {
         let mut chunks = match self.open(*at..end).await {
             Ok(chunks) => chunks,
             Err(error) => return Ok(Some(error)),
@@ -66,9 +77,17 @@ impl LayerReader<'_> {
                     *at += chunk.len() as u64;
                 }
                 Ok(None) => return Ok(None),
-                Err(error) => return Ok(Some(error)),
+                Err(error) => return Ok(Some(error.into())),
             }
         }
+    }
+}
+
+/// The size of a blob, by the refusal of a range behind its end.
+fn total_of(error: &registry::Error) -> Option<u64> {
+    match error.kind() {
+        ErrorKind::RangeNotSatisfiable(total) => *total,
+        _ => None,
     }
 }
 

@@ -66,11 +66,11 @@ async fn check_layer(
     let layer = LayerReader {
         client,
         reference: &remote.reference,
-        digest: &first.digest,
+        file: first,
     };
     let read = layer.read(0..first.size, |chunk| {
         proof.take(chunk);
-        Ok::<_, registry::Error>(())
+        Ok(())
     });
     read.await?;
     let holds = proof.holds(&first.digest);

@@ -257,3 +257,82 @@ async fn json_output_is_one_object_per_line_and_ends_with_the_summary() {
         "{events:?}"
     );
 }
+
+/// What others say about a model is not what it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn inspection_shows_a_model_whose_referrers_are_not_shown() {
+    let bed = Bed::start().await;
+    let target = bed.target("m:v1").to_string();
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    let denied = fault_proxy::Fault::Status {
+        code: 403,
+        headers: Vec::new(),
+        body: String::new(),
+    };
+    bed.registry
+        .inject(fault_proxy::FaultRule::once("GET", "/referrers/", denied).always());
+    let shown = packer(&bed, &["inspect", &target]).await;
+    let (page, talk) = (text(&shown.stdout), text(&shown.stderr));
+    assert_eq!(shown.status.code(), Some(0), "{talk}");
+    assert!(
+        page.contains("config.json") && page.ends_with("attached unknown\n"),
+        "{page}"
+    );
+    assert!(talk.starts_with("warning: cannot list referrers of"), "{talk}");
+    let shown = packer(&bed, &["inspect", &target, "--output", "json"]).await;
+    let document: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(document["referrers"], serde_json::Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_the_registry_asks_for_is_told() {
+    let bed = Bed::start().await;
+    let target = bed.target("m:v1").to_string();
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    let busy = fault_proxy::Fault::Status {
+        code: 503,
+        headers: vec![("retry-after".into(), "3".into())],
+        body: String::new(),
+    };
+    for output in ["text", "json"] {
+        bed.registry
+            .inject(fault_proxy::FaultRule::once("GET", "/manifests/", busy.clone()));
+        let shown = packer(&bed, &["inspect", &target, "--output", output]).await;
+        let talk = text(&shown.stderr);
+        assert!(
+            talk.starts_with("warning: ") && talk.contains("asks to wait 3 s; going on after 3 s"),
+            "{talk}"
+        );
+        assert_eq!(shown.status.code(), Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_and_logins_are_found_by_the_variables_that_users_know() {
+    let config = RegistryConfig {
+        auth: Auth::bearer(),
+        ..RegistryConfig::default()
+    };
+    let bed = Bed::with(|_| {}, config).await;
+    let target = bed.target("m:v1").to_string();
+    let podman = bed.state.path().join("auth.json");
+    // user:pass
+    let logins = serde_json::json!({"auths": {format!("{}/m", bed.registry.host()): {"auth": "dXNlcjpwYXNz"}}});
+    std::fs::write(&podman, logins.to_string()).unwrap();
+    let absent = bed.state.path().join("absent.pem");
+    let ask = async |arguments: &[&str], certificates: Option<&str>| {
+        let mut command = program(&bed);
+        command.env("REGISTRY_AUTH_FILE", &podman).args(arguments);
+        if let Some(name) = certificates {
+            command.env(name, &absent);
+        }
+        let output = run(command).await;
+        (output.status.code(), text(&output.stderr))
+    };
+    let pushed = ask(&["push", "hf://owner/model", &target], None).await;
+    assert_eq!(pushed.0, Some(0), "{}", pushed.1);
+    for name in ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"] {
+        let (code, talk) = ask(&["inspect", &target], Some(name)).await;
+        assert!(code == Some(1) && talk.contains("absent.pem"), "{name}: {talk}");
+    }
+}

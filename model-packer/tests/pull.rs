@@ -91,6 +91,7 @@ async fn cut_answers_and_ignored_ranges_are_survived() {
         Fault::Cut { after: 1000 },
         Fault::IgnoreRange,
         Fault::OtherRange { shift: 7 },
+        Fault::ShortRange { most: 1 << 20 },
     ] {
         let folder = tempfile::tempdir().unwrap();
         bed.registry.inject(FaultRule::once("GET", "/blobs/", fault).times(2));
@@ -111,6 +112,7 @@ async fn large_files_that_are_fewer_than_the_jobs_come_by_several_requests_each(
         (4, Some(Fault::Cut { after: 1000 }), 5..=5),
         (4, Some(Fault::IgnoreRange), 4..=5),
         (4, Some(Fault::OtherRange { shift: 7 }), 4..=5),
+        (4, Some(Fault::ShortRange { most: 1 << 20 }), 5..=5),
         // The file is empty again then, and all parts come anew.
         (4, Some(Fault::WrongByte { at: whole / 2 }), 5..=8),
     ] {
@@ -505,5 +507,39 @@ async fn a_link_to_a_file_of_another_folder_comes_back_as_that_files_content() {
             std::fs::read(place).unwrap(),
             std::fs::read(folder.path().join("config.json")).unwrap()
         );
+    }
+}
+
+/// The manifest says more than the blob holds: a registry that lost the end of it, or a liar.
+#[tokio::test]
+async fn a_blob_that_is_shorter_than_its_manifest_says_ends_the_pull_with_that_sentence() {
+    let bed = Bed::of_size(20 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    let pieces = PackOptions {
+        pieces: true,
+        ..PackOptions::default()
+    };
+    for (options, jobs) in [(PackOptions::default(), 1), (PackOptions::default(), 4), (pieces, 2)] {
+        bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap();
+        let found = remote(&bed, "m:v1").await;
+        let size = found.model.file(SHARD).unwrap().size;
+        let (_, manifest) = bed.registry.manifest("m", "v1").unwrap();
+        let text = String::from_utf8(manifest.to_vec()).unwrap();
+        let longer = text.replace(&format!("\"size\":{size}"), &format!("\"size\":{}", size + 1000));
+        assert_ne!(text, longer);
+        bed.registry
+            .add_manifest("m", "v1", artifact::media_type::OCI_MANIFEST, longer);
+        let folder = tempfile::tempdir().unwrap();
+        let error = fetch_by(&bed, "m:v1", folder.path(), jobs).await.unwrap_err();
+        let said = bed::chain(&error);
+        assert!(
+            said.contains(&format!(
+                "fewer bytes of {SHARD} than the manifest says: {size} of {}",
+                size + 1000
+            )) || said.contains(&format!(
+                "fewer bytes of model-00002-of-00002.safetensors than the manifest says: {size}"
+            )),
+            "{said}"
+        );
+        assert!(!error.is_ours());
     }
 }

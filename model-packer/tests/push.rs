@@ -584,6 +584,15 @@ async fn a_signed_model_is_known_by_its_key_and_by_no_other() {
             "{name}"
         );
     }
+    // A server that shows a page for people at every address keeps no list; the signature is found all the same.
+    let page = fault_proxy::Fault::Status {
+        code: 200,
+        headers: vec![("content-type".into(), "text/html".into())],
+        body: "<!doctype html>".into(),
+    };
+    bed.registry
+        .inject(fault_proxy::FaultRule::once("GET", "/referrers/", page));
+    push(&prepared, &settings).await.unwrap();
     let tag = format!("sha256-{}.sig", summary.digest.hex());
     let (_, manifest) = bed.registry.manifest("m", &tag).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();

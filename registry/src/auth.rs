@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use crate::challenge::Challenge;
 use crate::credentials::{Credentials, Login};
@@ -15,8 +16,9 @@ use crate::error::ErrorKind;
 use crate::failure::failure_of;
 use crate::transport::{Transport, origin_text};
 
-/// The specification's default when a token service does not say.
-const DEFAULT_LIFE: Duration = Duration::from_mins(1);
+/// The specification's default when a token service does not say, and the least that a token is given: some services say 0 of
+/// tokens that live for minutes. A token that does end sooner is refused, and another one fetched.
+const LEAST_LIFE: Duration = Duration::from_mins(1);
 const TOKEN_LIMIT: usize = 256 << 10;
 
 /// What a request needs to be allowed to do, as the token service spells it.
@@ -62,7 +64,21 @@ impl Scope {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Granted {
     pub(crate) header: Option<HeaderValue>,
+    /// Whether somebody's login is behind it; tokens are given to anybody too.
+    login: bool,
     generation: u64,
+}
+
+impl Granted {
+    /// What may be sent to an address: nothing to one that is not the registry's own.
+    pub(crate) fn header_for(&self, home: bool) -> Option<&HeaderValue> {
+        self.header.as_ref().filter(|_| home)
+    }
+
+    /// Whether a refusal at such an address is one of a login.
+    pub(crate) fn login_for(&self, home: bool) -> bool {
+        self.login && self.header_for(home).is_some()
+    }
 }
 
 #[derive(Default)]
@@ -78,15 +94,6 @@ pub(crate) struct Tokens {
     credentials: Credentials,
     slots: Mutex<Slots>,
     challenges: Mutex<HashMap<String, Challenge>>,
-}
-
-#[derive(Deserialize)]
-struct TokenAnswer {
-    #[serde(default)]
-    token: String,
-    #[serde(default)]
-    access_token: String,
-    expires_in: Option<u64>,
 }
 
 impl Tokens {
@@ -124,7 +131,7 @@ impl Tokens {
         let known = challenge
             .inspect(|challenge| self.remember(host, challenge.clone()))
             .or_else(|| self.challenge(host));
-        let had_credentials = refused.header.is_some();
+        let had_credentials = refused.login;
         let challenge = known.ok_or_else(|| ErrorKind::Unauthorized {
             host: host.to_owned(),
             had_credentials,
@@ -167,6 +174,7 @@ impl Tokens {
         };
         slot.granted = Granted {
             header: Some(header),
+            login: login.is_some(),
             generation: slot.granted.generation + 1,
         };
         // At four fifths of its life, so that no request starts with a token about to end.
@@ -202,6 +210,15 @@ impl Tokens {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(host.to_owned(), challenge);
     }
+}
+
+/// The token by either of its names, and its life. A field that is `null` or makes no sense is one that is not there.
+fn token_of(answer: &Map<String, Value>) -> Option<(String, Duration)> {
+    let token = ["token", "access_token"]
+        .iter()
+        .find_map(|name| answer.get(*name)?.as_str().filter(|token| !token.is_empty()))?;
+    let said = answer.get("expires_in").and_then(Value::as_u64).unwrap_or_default();
+    Some((token.to_owned(), Duration::from_secs(said).max(LEAST_LIFE)))
 }
 
 /// What this request needs, and what the registry named on top.
@@ -285,22 +302,13 @@ impl TokenRequest<'_> {
             None => self.query(transport, url),
         };
         let response = transport.answer(request).await?;
-        let host = response.url().host_str().unwrap_or_default().to_owned();
         if !response.status().is_success() {
-            return Err(failure_of(&host, response, self.login.is_some()).await.kind);
+            return Err(failure_of(self.host, response, self.login.is_some()).await.kind);
         }
         let body = transport.read_limited(response, TOKEN_LIMIT).await?;
-        let answer: TokenAnswer =
-            serde_json::from_slice(&body).map_err(|_| self.breaks("its token service sends no JSON"))?;
-        let token = if answer.token.is_empty() {
-            answer.access_token
-        } else {
-            answer.token
-        };
-        if token.is_empty() {
-            return Err(self.breaks("its token service sends an empty token"));
-        }
-        Ok((token, answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs)))
+        let answer: Map<String, Value> =
+            serde_json::from_slice(&body).map_err(|_| self.breaks("its token service sends no JSON object"))?;
+        token_of(&answer).ok_or_else(|| self.breaks("its token service sends no token"))
     }
 
     fn query(&self, transport: &Transport, mut url: reqwest::Url) -> reqwest::RequestBuilder {
@@ -335,6 +343,33 @@ impl TokenRequest<'_> {
         ErrorKind::Protocol {
             host: self.host.to_owned(),
             problem: problem.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_from_every_answer_that_has_one() {
+        let cases = [
+            (r#"{"token":"t","expires_in":300}"#, Some(("t", 300))),
+            (r#"{"token":"t"}"#, Some(("t", 60))),
+            (r#"{"access_token":"t","token":"","expires_in":0}"#, Some(("t", 60))),
+            (r#"{"token":"t","access_token":null,"expires_in":-1}"#, Some(("t", 60))),
+            (
+                r#"{"token":null,"access_token":"t","expires_in":null}"#,
+                Some(("t", 60)),
+            ),
+            (r#"{"token":"t","expires_in":"soon"}"#, Some(("t", 60))),
+            (r#"{"token":null}"#, None),
+            ("{}", None),
+        ];
+        for (text, expected) in cases {
+            let read = token_of(&serde_json::from_str(text).unwrap());
+            let expected = expected.map(|(token, life)| (token.to_owned(), Duration::from_secs(life)));
+            assert_eq!(read, expected, "{text}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Blobs: whether they are there, and their bytes, whole or in part.
 
+use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Response, Url};
 use tokio::time::Instant;
@@ -23,6 +24,7 @@ use crate::transport::{host_text, unreachable};
 /// The bytes of a blob, or of a part of it, as they come. They are proven by nobody yet: hash them.
 pub struct BlobStream {
     served: Served,
+    object: String,
     host: String,
     headers: HeaderMap,
     stream: BoxStream<'static, Result<Bytes, Error>>,
@@ -49,6 +51,22 @@ impl Client {
 
     /// A blob's bytes, or those of a range of it. The range that really comes is in the answer: see [`BlobStream::served`].
     pub async fn open_blob(
+        &self,
+        reference: &Reference,
+        digest: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<BlobStream, Error> {
+        let first = self.open_part(reference, digest, range.clone()).await?;
+        let (client, reference, digest) = (self.clone(), reference.clone(), digest.to_owned());
+        let further = move |rest| {
+            let (client, reference, digest) = (client.clone(), reference.clone(), digest.clone());
+            async move { client.open_part(&reference, &digest, Some(rest)).await }
+        };
+        Ok(first.followed_by(range, further))
+    }
+
+    /// The same by one answer, which may end before the range does.
+    async fn open_part(
         &self,
         reference: &Reference,
         digest: &str,
@@ -128,10 +146,38 @@ impl BlobStream {
         let (host, headers) = (body.host.clone(), response.headers().clone());
         Ok(Self {
             served,
+            object: object.to_owned(),
             host,
             headers,
             stream: body.stream(response.bytes_stream().boxed()),
         })
+    }
+
+    /// Where the answer ends before what was asked for, the rest is asked for when it has been read.
+    pub(crate) fn followed_by<Next>(
+        mut self,
+        asked: Option<Range<u64>>,
+        further: impl Fn(Range<u64>) -> Next + Send + 'static,
+    ) -> Self
+    where
+        Next: Future<Output = Result<Self, Error>> + Send + 'static,
+    {
+        let end = asked.map_or(0, |asked| {
+            self.served.total.map_or(asked.end, |total| asked.end.min(total))
+        });
+        if !self.served.partial || self.served.range.end >= end {
+            return self;
+        }
+        let rest = Rest {
+            stream: self.stream,
+            at: self.served.range.end,
+            end,
+            object: self.object.clone(),
+            further,
+        };
+        self.served.range.end = end;
+        self.stream = futures::stream::try_unfold(rest, Rest::next).fuse().boxed();
+        self
     }
 
     /// Which bytes of the blob come. May be the whole blob although a range was asked for: the server ignored it.
@@ -178,6 +224,45 @@ impl Stream for BlobStream {
     }
 }
 
+/// A range that comes by several answers.
+struct Rest<Further> {
+    stream: BoxStream<'static, Result<Bytes, Error>>,
+    /// Where the current answer ends.
+    at: u64,
+    /// Where the last one has to.
+    end: u64,
+    object: String,
+    further: Further,
+}
+
+impl<Further, Next> Rest<Further>
+where
+    Further: Fn(Range<u64>) -> Next + Send + 'static,
+    Next: Future<Output = Result<BlobStream, Error>> + Send + 'static,
+{
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, Error> {
+        loop {
+            if let Some(chunk) = self.stream.try_next().await? {
+                return Ok(Some((chunk, self)));
+            }
+            if self.at >= self.end {
+                return Ok(None);
+            }
+            let answer = (self.further)(self.at..self.end).await?;
+            if answer.served.range.start != self.at {
+                let kind = ErrorKind::WrongRange(format!(
+                    "asked for the bytes from {}, got those from {}",
+                    self.at, answer.served.range.start
+                ));
+                return Err(Error::new("read blob", self.object, kind));
+            }
+            self.at = answer.served.range.end;
+            self.end = answer.served.total.map_or(self.end, |total| self.end.min(total));
+            self.stream = answer.stream;
+        }
+    }
+}
+
 /// A body on its way, with what it must keep to.
 struct Body {
     host: String,
@@ -201,6 +286,8 @@ impl Body {
                 Err(kind) => Some((Err(Error::new("read blob", &body.object, kind)), None)),
             }
         })
+        // Whoever asks again behind the end gets the end again.
+        .fuse()
         .boxed()
     }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::failure::{Failure, failure_of};
 use crate::profile::Profiles;
 use crate::reference::Reference;
-use crate::transport::{Transport, host_text};
+use crate::transport::Transport;
 
 /// Time limits. There is none on a whole transfer: a terabyte takes as long as it takes.
 #[derive(Debug, Clone)]
@@ -83,6 +83,25 @@ impl Retry {
     }
 }
 
+type TellWait = dyn Fn(&ErrorKind, Duration) + Send + Sync;
+
+/// Told of each wait before a further try, and of its cause.
+#[derive(Clone, Default)]
+pub struct WaitObserver(Option<Arc<TellWait>>);
+
+impl WaitObserver {
+    /// Calls this.
+    pub fn new(tell: impl Fn(&ErrorKind, Duration) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+}
+
+impl std::fmt::Debug for WaitObserver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("WaitObserver").finish_non_exhaustive()
+    }
+}
+
 /// Settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct ClientConfig {
@@ -100,6 +119,8 @@ pub struct ClientConfig {
     pub retry: Retry,
     /// What is known about registries.
     pub profiles: Profiles,
+    /// Who hears of waits.
+    pub on_wait: WaitObserver,
 }
 
 /// A client of any number of registries. Cloning is cheap and shares connections and tokens.
@@ -113,6 +134,7 @@ pub(crate) struct Inner {
     pub(crate) tokens: Tokens,
     pub(crate) retry: Retry,
     pub(crate) profiles: Profiles,
+    on_wait: WaitObserver,
 }
 
 impl std::fmt::Debug for Client {
@@ -139,6 +161,7 @@ impl Client {
             credentials,
             retry,
             profiles,
+            on_wait,
             ..
         } = config;
         Ok(Self {
@@ -147,6 +170,7 @@ impl Client {
                 tokens: Tokens::new(credentials),
                 retry,
                 profiles,
+                on_wait,
             }),
         })
     }
@@ -223,7 +247,8 @@ impl Inner {
     }
 
     async fn send(&self, call: &Call<'_>, granted: &Granted) -> Result<Result<Response, Failure>, Failure> {
-        let credential = granted.header.as_ref().filter(|_| self.is_home(call.host, &call.url));
+        let home = self.is_home(call.host, &call.url);
+        let credential = granted.header_for(home);
         let response = if call.method == Method::GET || call.method == Method::HEAD {
             self.transport
                 .follow(&call.method, call.url.clone(), &call.headers, credential)
@@ -241,8 +266,7 @@ impl Inner {
         if response.status().is_success() {
             return Ok(Ok(response));
         }
-        let host = host_text(response.url());
-        Ok(Err(failure_of(&host, response, credential.is_some()).await))
+        Ok(Err(failure_of(call.host, response, granted.login_for(home)).await))
     }
 
     /// Whether an address is the registry's own. Sessions may lead elsewhere; the login stays.
@@ -263,22 +287,27 @@ impl Inner {
                 Err(error) if error.is_retryable() => error,
                 done => return done,
             };
-            let Some(delay) = delays.next().and_then(|own| self.wait_for(&error, own)) else {
-                return Err(error);
-            };
-            tracing::debug!(cause = %error, delay_ms = delay.as_millis(), "trying again");
-            tokio::time::sleep(delay).await;
+            match delays.next().and_then(|own| self.wait_for(&error, own)) {
+                Some(delay) => self.wait(&error, delay).await,
+                None => return Err(error),
+            }
         }
+    }
+
+    /// Waits; not in silence, because a registry may ask for minutes.
+    pub(crate) async fn wait(&self, cause: &ErrorKind, delay: Duration) {
+        tracing::info!(%cause, delay_ms = delay.as_millis(), "waiting before the next try");
+        if let WaitObserver(Some(tell)) = &self.on_wait {
+            tell(cause, delay);
+        }
+        tokio::time::sleep(delay).await;
     }
 
     /// The wait that the registry asked for, when it is bearable, else our own.
     pub(crate) fn wait_for(&self, error: &ErrorKind, own: Duration) -> Option<Duration> {
-        match error {
-            ErrorKind::RateLimited {
-                retry_after: Some(asked),
-                ..
-            } => (*asked <= self.retry.max_asked).then(|| (*asked).max(own)),
-            _ => Some(own),
+        match error.retry_after() {
+            Some(asked) => (asked <= self.retry.max_asked).then(|| asked.max(own)),
+            None => Some(own),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Who asks. Secrets live in one type that shows nothing when it is printed.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
@@ -44,6 +46,8 @@ pub enum Credentials {
     },
     /// A docker `config.json`, with its helpers. A file that does not exist holds no logins.
     DockerConfig(PathBuf),
+    /// Several such files, docker's or podman's; the first one with a login for the repository counts.
+    Files(Vec<PathBuf>),
     /// The text of one: what a pull secret of Kubernetes holds. Helpers it names are not started.
     DockerConfigJson(Secret),
 }
@@ -60,11 +64,12 @@ pub(crate) enum Login {
 }
 
 impl Credentials {
-    /// Docker's own file: `$DOCKER_CONFIG/config.json`, else `~/.docker/config.json`; anonymous without either.
+    /// Where podman and docker keep logins: the files that `REGISTRY_AUTH_FILE` and `DOCKER_CONFIG` lead to and no others; without
+    /// these variables podman's files, then docker's.
     pub fn from_environment() -> Self {
-        let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-        let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")));
-        folder.map_or(Self::Anonymous, |folder| Self::DockerConfig(folder.join("config.json")))
+        // The owner of a process as Linux shows it.
+        let user = std::fs::metadata("/proc/self").ok().map(|process| process.uid());
+        Self::Files(login_files(&|name| std::env::var_os(name), user))
     }
 
     /// The login for a repository, when there is one.
@@ -81,19 +86,41 @@ impl Credentials {
                     host: host.to_owned(),
                     problem,
                 }),
-            Self::DockerConfig(path) => {
-                let (path, host_name, repository) = (path.clone(), host.to_owned(), repository.to_owned());
-                // Reads a file and may run a helper.
-                let found = tokio::task::spawn_blocking(move || find_in_file(&path, &host_name, &repository)).await;
-                found
-                    .unwrap_or_else(|error| Err(error.to_string()))
-                    .map_err(|problem| ErrorKind::Credentials {
-                        host: host.to_owned(),
-                        problem,
-                    })
-            }
+            Self::DockerConfig(path) => find_in_files(vec![path.clone()], host, repository).await,
+            Self::Files(paths) => find_in_files(paths.clone(), host, repository).await,
         }
     }
+}
+
+/// In the order of containers-auth.json(5).
+fn login_files(variable: &dyn Fn(&str) -> Option<OsString>, user: Option<u32>) -> Vec<PathBuf> {
+    let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let below = |name: &str, rest: &str| folder(name).map(|folder| folder.join(rest));
+    let named = [folder("REGISTRY_AUTH_FILE"), below("DOCKER_CONFIG", "config.json")];
+    if named.iter().any(Option::is_some) {
+        return named.into_iter().flatten().collect();
+    }
+    let of_user = |user| PathBuf::from(format!("/run/containers/{user}/auth.json"));
+    let known = [
+        below("XDG_RUNTIME_DIR", "containers/auth.json").or_else(|| user.map(of_user)),
+        below("XDG_CONFIG_HOME", "containers/auth.json").or_else(|| below("HOME", ".config/containers/auth.json")),
+        below("HOME", ".docker/config.json"),
+    ];
+    known.into_iter().flatten().collect()
+}
+
+async fn find_in_files(paths: Vec<PathBuf>, host: &str, repository: &str) -> Result<Option<Login>, ErrorKind> {
+    let (host_name, repository) = (host.to_owned(), repository.to_owned());
+    // Reads files and may run helpers.
+    let found = tokio::task::spawn_blocking(move || {
+        let mut logins = paths.iter().map(|path| find_in_file(path, &host_name, &repository));
+        logins.find_map(Result::transpose).transpose()
+    });
+    let found = found.await.unwrap_or_else(|error| Err(error.to_string()));
+    found.map_err(|problem| ErrorKind::Credentials {
+        host: host.to_owned(),
+        problem,
+    })
 }
 
 fn find_in_file(path: &std::path::Path, host: &str, repository: &str) -> Result<Option<Login>, String> {
@@ -151,10 +178,13 @@ fn helper_without_login(helper: &str, stdout: &str) -> Result<(), String> {
 }
 
 fn keys(host: &str, repository: &str) -> Vec<String> {
+    let docker_hub = matches!(host, "docker.io" | "registry-1.docker.io" | "index.docker.io");
+    // Podman knows Docker's registry by this name only.
+    let names = [host].into_iter().chain(docker_hub.then_some("docker.io"));
     let mut keys = Vec::new();
     let mut path = repository;
     while !path.is_empty() {
-        keys.push(format!("{host}/{path}"));
+        keys.extend(names.clone().map(|name| format!("{name}/{path}")));
         path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     }
     keys.extend([
@@ -164,7 +194,7 @@ fn keys(host: &str, repository: &str) -> Vec<String> {
         format!("https://{host}/v2/"),
     ]);
     keys.push(format!("http://{host}"));
-    if matches!(host, "docker.io" | "registry-1.docker.io" | "index.docker.io") {
+    if docker_hub {
         keys.extend(["https://index.docker.io/v1/", "docker.io", "index.docker.io"].map(str::to_owned));
     }
     keys
@@ -206,6 +236,86 @@ mod tests {
         for (host, repository, login) in cases {
             assert_eq!(find(&config, host, repository).unwrap(), login, "{host}/{repository}");
         }
+    }
+
+    #[test]
+    fn logins_are_looked_for_where_podman_and_docker_keep_them() {
+        type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
+        let cases: [Case; 6] = [
+            (
+                &[("HOME", "/h"), ("XDG_RUNTIME_DIR", "/r")],
+                &[
+                    "/r/containers/auth.json",
+                    "/h/.config/containers/auth.json",
+                    "/h/.docker/config.json",
+                ],
+            ),
+            (
+                &[("HOME", "/h"), ("XDG_CONFIG_HOME", "/c"), ("XDG_RUNTIME_DIR", "")],
+                &[
+                    "/run/containers/7/auth.json",
+                    "/c/containers/auth.json",
+                    "/h/.docker/config.json",
+                ],
+            ),
+            (&[("HOME", "/h"), ("DOCKER_CONFIG", "/d")], &["/d/config.json"]),
+            (&[("HOME", "/h"), ("REGISTRY_AUTH_FILE", "/a.json")], &["/a.json"]),
+            (
+                &[("DOCKER_CONFIG", "/d"), ("REGISTRY_AUTH_FILE", "/a.json")],
+                &["/a.json", "/d/config.json"],
+            ),
+            (&[], &["/run/containers/7/auth.json"]),
+        ];
+        for (variables, files) in cases {
+            let variable = |name: &str| {
+                variables
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| value.into())
+            };
+            let found = login_files(&variable, Some(7));
+            assert_eq!(
+                found,
+                files.iter().map(PathBuf::from).collect::<Vec<_>>(),
+                "{variables:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_file_with_a_login_counts_and_podman_names_repositories() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let podman = r#"{"auths": {"r.local/team/model": {"auth": "bW9kZWw6bQ=="}, "r.local/team": {"auth": "dGVhbTp0"},
+            "docker.io/library": {"auth": "bGliOmw="}, "docker.io": {"auth": "aHViOmh1Yg=="}}}"#;
+        let docker = r#"{"auths": {"r.local": {"auth": "dXNlcjpwYXNz"}, "r.local/team": {"auth": "eDp4"}}}"#;
+        let credentials = Credentials::Files(vec![
+            folder.path().join("absent.json"),
+            file("auth.json", podman),
+            file("config.json", docker),
+        ]);
+        for (host, repository, login) in [
+            ("r.local", "team/model", Some(basic("model", "m"))),
+            ("r.local", "team/model/sub", Some(basic("model", "m"))),
+            ("r.local", "team/models", Some(basic("team", "t"))),
+            ("r.local", "teams", Some(basic("user", "pass"))),
+            ("registry-1.docker.io", "library/alpine", Some(basic("lib", "l"))),
+            ("registry-1.docker.io", "other/alpine", Some(basic("hub", "hub"))),
+            ("other.local", "team", None),
+        ] {
+            assert_eq!(
+                credentials.login(host, repository).await.unwrap(),
+                login,
+                "{host}/{repository}"
+            );
+        }
+        let broken = Credentials::Files(vec![file("broken.json", "{"), file("good.json", docker)]);
+        let error = broken.login("r.local", "a").await.unwrap_err().to_string();
+        assert!(error.contains("broken.json"), "{error}");
     }
 
     #[tokio::test]

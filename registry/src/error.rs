@@ -34,6 +34,8 @@ pub enum ErrorKind {
         host: String,
         /// What it says.
         message: String,
+        /// Whether credentials were sent.
+        had_credentials: bool,
     },
     /// Not there (or not shown to this user).
     #[error("{host} has no such object: {message}")]
@@ -132,7 +134,7 @@ pub enum ErrorKind {
     #[error("a redirect is not followed: {0}")]
     Redirect(String),
     /// A server error, or an answer that makes no sense here.
-    #[error("{host} answers {status}: {message}")]
+    #[error("{host} answers {status}: {message}{}", after(.retry_after.as_ref()))]
     Status {
         /// The registry.
         host: String,
@@ -140,6 +142,14 @@ pub enum ErrorKind {
         status: u16,
         /// What it says.
         message: String,
+        /// How long to wait, when it says so.
+        retry_after: Option<Duration>,
+    },
+    /// Plain http where https is spoken.
+    #[error("{host} speaks https, and was asked by plain http")]
+    TlsPort {
+        /// The registry.
+        host: String,
     },
     /// An answer that the specification does not allow.
     #[error("{host} breaks the protocol: {problem}")]
@@ -147,6 +157,14 @@ pub enum ErrorKind {
         /// The registry.
         host: String,
         /// How.
+        problem: String,
+    },
+    /// The tag for lists of referrers holds something else, which would be lost.
+    #[error("the tag {tag} is kept as it is, because it holds no list of referrers: {problem}")]
+    ReferrersTag {
+        /// The tag.
+        tag: String,
+        /// What it holds.
         problem: String,
     },
     /// The source of an upload failed.
@@ -200,8 +218,9 @@ impl ErrorKind {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 408 | 425 | 500 | 502 | 503 | 504 | 507 | 520..=529),
+            // Who is not trusted now is not trusted a moment later.
+            Self::Unreachable { cause, .. } => !cause.to_lowercase().contains("certificate"),
             Self::RateLimited { .. }
-            | Self::Unreachable { .. }
             | Self::Stalled { .. }
             | Self::TooSlow { .. }
             | Self::Truncated { .. }
@@ -209,6 +228,15 @@ impl ErrorKind {
             | Self::WrongRange(_) => true,
             Self::Token { source: failure, .. } | Self::Mirror { failure, .. } => failure.is_retryable(),
             _ => false,
+        }
+    }
+
+    /// How long the server asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after, .. } | Self::Status { retry_after, .. } => *retry_after,
+            Self::Token { source: failure, .. } | Self::Mirror { failure, .. } => failure.retry_after(),
+            _ => None,
         }
     }
 
@@ -226,9 +254,18 @@ impl ErrorKind {
                 host,
                 had_credentials: false,
             } => Some(format!(
-                "log in (`docker login {host}`), or name a docker config that holds a login for {host}"
+                "log in (`docker login {host}` or `podman login {host}`), or name a docker config that holds a login for {host}"
             )),
-            Self::Unauthorized { host, .. } => Some(format!("log in again: `docker login {host}`")),
+            Self::Unauthorized { host, .. } => {
+                Some(format!("log in again: `docker login {host}` or `podman login {host}`"))
+            }
+            Self::Denied {
+                host,
+                had_credentials: false,
+                ..
+            } => Some(format!(
+                "no credentials were given: log in (`docker login {host}` or `podman login {host}`), or name a docker config that holds a login for {host}"
+            )),
             Self::Denied { .. } => Some("ask the registry's owner for the right on this repository".to_owned()),
             Self::NotFound { .. } => {
                 Some("check the spelling; private repositories look absent without a login".to_owned())
@@ -243,11 +280,17 @@ impl ErrorKind {
                 Some("fetch again; if it stays, the registry's storage is damaged".to_owned())
             }
             Self::Token { source: failure, .. } | Self::Mirror { failure, .. } => failure.hint(),
+            Self::TlsPort { .. } => Some(NOT_PLAIN.to_owned()),
+            Self::ReferrersTag { tag, .. } => Some(format!(
+                "tags of that form are for lists of referrers: give what is under {tag} another tag, delete this one, and run the command again"
+            )),
             Self::Redirect(_) => Some("the registry, or a proxy before it, is set up with a wrong address".to_owned()),
             _ => None,
         }
     }
 }
+
+const NOT_PLAIN: &str = "leave --plain-http out";
 
 fn unreachable_hint(address: &str, cause: &str) -> String {
     let lower = cause.to_lowercase();
@@ -260,7 +303,11 @@ fn unreachable_hint(address: &str, cause: &str) -> String {
         "tls",
     ];
     if address.starts_with("https:") && tls.iter().any(|word| lower.contains(word)) {
-        return "if the registry speaks plain http, say so with --plain-http; if its certificate is private, add its CA".to_owned();
+        return "if the registry speaks plain http, say so with --plain-http; if its certificate is private, name its CA with --ca-file".to_owned();
+    }
+    // What a TLS alert is to a reader of HTTP.
+    if address.starts_with("http:") && lower.contains("invalid http version") {
+        return format!("if the registry speaks https, {NOT_PLAIN}");
     }
     if lower.contains("dns") || lower.contains("lookup") || lower.contains("resolve") {
         return "the host name is not known here: check its spelling and the DNS".to_owned();
@@ -284,7 +331,21 @@ impl Error {
 
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
-        self.kind.hint()
+        let writes = ["push blob", "mount blob", "store manifest"].contains(&self.step);
+        match self.kind.as_ref() {
+            // Who asks for a blob has the digest from a manifest.
+            ErrorKind::NotFound { .. } if self.step == "read blob" => Some(
+                "a manifest names this blob, and the registry has it no more: push the model again, which sends what is missing"
+                    .to_owned(),
+            ),
+            ErrorKind::Status { status: 405, .. } if writes => {
+                Some("the registry, or a mirror in its place, only reads: push to one that takes models".to_owned())
+            }
+            ErrorKind::Status { status: 405, .. } if self.step == "delete" => {
+                Some("the registry only reads, or its owner has to allow deletes".to_owned())
+            }
+            kind => kind.hint(),
+        }
     }
 
     /// Whether the same step may work a moment later.
@@ -307,6 +368,26 @@ impl Error {
         match self.kind.as_ref() {
             ErrorKind::Mirror { headers, .. } => headers.get(name)?.to_str().ok(),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_that_is_not_trusted_is_not_asked_again_and_one_that_is_away_is() {
+        for (cause, again) in [
+            ("invalid peer certificate: UnknownIssuer", false),
+            ("Connection refused (os error 111)", true),
+        ] {
+            let kind = ErrorKind::Unreachable {
+                address: "https://r.local".to_owned(),
+                cause: cause.to_owned(),
+            };
+            assert_eq!(kind.is_retryable(), again, "{cause}");
+            assert_eq!(kind.hint().unwrap().contains("--ca-file"), !again, "{cause}");
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::challenge::Challenge;
 use crate::error::ErrorKind;
+use crate::transport::host_text;
 
 const BODY_LIMIT: usize = 64 << 10;
 const MESSAGE_LIMIT: usize = 400;
@@ -32,38 +33,49 @@ impl From<ErrorKind> for Failure {
     }
 }
 
+/// Any field may be null.
 #[derive(Deserialize)]
 struct Errors {
-    #[serde(default)]
-    errors: Vec<OciError>,
+    errors: Option<Vec<OciError>>,
 }
 
 #[derive(Deserialize)]
 struct OciError {
-    #[serde(default)]
-    code: String,
-    #[serde(default)]
-    message: String,
+    code: Option<String>,
+    message: Option<String>,
 }
 
-/// Reads what the server says and types it.
-pub(crate) async fn failure_of(host: &str, response: reqwest::Response, had_credentials: bool) -> Failure {
+/// Reads what the server says and types it. The host that was asked is the one that a login is for; after a redirect another
+/// one answers.
+pub(crate) async fn failure_of(asked: &str, response: reqwest::Response, had_credentials: bool) -> Failure {
+    let host = host_text(response.url());
+    let plain = response.url().scheme() == "http";
+    let bare = response.version() == http::Version::HTTP_10 && response.headers().is_empty();
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let body = read_prefix(response).await;
     let errors = serde_json::from_slice::<Errors>(&body)
-        .map(|body| body.errors)
+        .ok()
+        .and_then(|body| body.errors)
         .unwrap_or_default();
-    let code = errors.first().map(|error| error.code.clone()).unwrap_or_default();
+    let code = errors.first().and_then(|error| error.code.clone()).unwrap_or_default();
     let message = message_of(&errors, &body, status);
     let challenges = headers
         .get_all(WWW_AUTHENTICATE)
         .iter()
         .filter_map(|value| value.to_str().ok());
+    let mut kind = kind_of(&host, status, &code, message, &headers, had_credentials);
+    match &mut kind {
+        ErrorKind::Denied { had_credentials, .. } => *had_credentials |= !host.eq_ignore_ascii_case(asked),
+        ErrorKind::Status { .. } if plain && status == 400 && (bare || is_tls_port(&body)) => {
+            kind = ErrorKind::TlsPort { host };
+        }
+        _ => {}
+    }
     Failure {
         challenge: Challenge::of(challenges),
-        login_expired: status == 401 || (status == 403 && means_expired(&message)),
-        kind: kind_of(host, status, &code, message, &headers, had_credentials),
+        login_expired: status == 401 || matches!(kind, ErrorKind::Unauthorized { .. }),
+        kind,
         headers,
     }
 }
@@ -85,10 +97,10 @@ fn message_of(errors: &[OciError], body: &[u8], status: u16) -> String {
     let text = match errors {
         [] => String::from_utf8_lossy(body).into_owned(),
         errors => {
-            let one = |error: &OciError| match (error.code.as_str(), error.message.as_str()) {
-                (code, "") => code.to_owned(),
-                ("", message) => message.to_owned(),
-                (code, message) => format!("{code}: {message}"),
+            let said = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
+            let one = |error: &OciError| {
+                let parts = [said(&error.code), said(&error.message)];
+                parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
             };
             errors.iter().map(one).collect::<Vec<_>>().join("; ")
         }
@@ -117,6 +129,12 @@ fn reason_of(status: u16) -> String {
     format!("{status} {}", reason.unwrap_or("without a reason"))
 }
 
+/// What servers in Go and nginx say to plain http where they speak https. To HEAD the former says nothing, without any header.
+fn is_tls_port(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_lowercase();
+    text.contains("http request to an https server") || text.contains("http request was sent to https port")
+}
+
 /// ECR and others answer 403 with a sentence where the specification wants 401.
 fn means_expired(message: &str) -> bool {
     let lower = message.to_lowercase();
@@ -135,7 +153,11 @@ fn kind_of(
     match (status, code) {
         (401, _) => ErrorKind::Unauthorized { host, had_credentials },
         (403, _) if means_expired(&message) => ErrorKind::Unauthorized { host, had_credentials },
-        (403, _) => ErrorKind::Denied { host, message },
+        (403, _) => ErrorKind::Denied {
+            host,
+            message,
+            had_credentials,
+        },
         (_, "MANIFEST_BLOB_UNKNOWN") => ErrorKind::BlobUnknown { message },
         (_, "BLOB_UPLOAD_UNKNOWN") => ErrorKind::UploadUnknown,
         (_, "DIGEST_INVALID") => ErrorKind::DigestInvalid { message },
@@ -146,7 +168,12 @@ fn kind_of(
         (404 | 410, _) => ErrorKind::NotFound { host, message },
         (413, _) => ErrorKind::TooLarge { host, message },
         (416, _) => ErrorKind::RangeNotSatisfiable(total_of(headers)),
-        (status, _) => ErrorKind::Status { host, status, message },
+        (status, _) => ErrorKind::Status {
+            host,
+            status,
+            message,
+            retry_after: wait_of(headers),
+        },
     }
 }
 
@@ -214,6 +241,27 @@ mod tests {
         for (pairs, seconds) in cases {
             assert_eq!(wait_of(&headers(pairs)), seconds.map(Duration::from_secs), "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn errors_are_read_with_whatever_of_them_is_there() {
+        for (body, expected) in [
+            (r#"{"errors":[{"code":"DENIED","message":"no"}]}"#, "DENIED: no"),
+            (
+                r#"{"errors":[{"code":"DENIED","message":null,"detail":null}]}"#,
+                "DENIED",
+            ),
+            (
+                r#"{"errors":[{"message":"no"},{"code":"","message":"never"}]}"#,
+                "no; never",
+            ),
+            (r#"{"errors":[{}]}"#, "403 Forbidden"),
+        ] {
+            let errors: Errors = serde_json::from_str(body).unwrap();
+            assert_eq!(message_of(&errors.errors.unwrap(), body.as_bytes(), 403), expected);
+        }
+        let none: Errors = serde_json::from_str(r#"{"errors":null}"#).unwrap();
+        assert!(none.errors.is_none());
     }
 
     #[test]

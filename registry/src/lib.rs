@@ -17,12 +17,13 @@ mod mirror;
 mod profile;
 mod range;
 mod reference;
+mod referrer_list;
 mod referrers;
 mod transport;
 mod upload;
 
 pub use blob::BlobStream;
-pub use client::{Client, ClientConfig, Limits, Retry};
+pub use client::{Client, ClientConfig, Limits, Retry, WaitObserver};
 pub use credentials::{Credentials, Secret};
 pub use error::{Error, ErrorKind};
 pub use hosts::{Hosts, HostsError, SkippedHost};

@@ -89,7 +89,7 @@ impl Client {
         };
         let get = || async {
             let response = self.inner.call_once(&call).await.map_err(|failure| failure.kind)?;
-            let media_type = header_text(response.headers(), &CONTENT_TYPE).map(without_parameters);
+            let media_type = content_type(response.headers());
             let bytes = self.inner.transport.read_limited(response, MANIFEST_LIMIT).await?;
             Ok((media_type, bytes))
         };
@@ -196,7 +196,7 @@ impl Client {
 }
 
 /// The next page, kept on the registry's own origin whatever host the link names.
-fn next_page(url: &Url, headers: &HeaderMap) -> Option<Url> {
+pub(crate) fn next_page(url: &Url, headers: &HeaderMap) -> Option<Url> {
     let link = header_text(headers, &LINK)?;
     let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
     if !parameters.contains("rel=\"next\"") && !parameters.contains("rel=next") {
@@ -214,7 +214,7 @@ fn descriptor_of(response: &Response) -> Option<ManifestDescriptor> {
     let digest = header_text(headers, "docker-content-digest")
         .filter(|digest| is_digest(digest))?
         .to_owned();
-    let media_type = header_text(headers, &CONTENT_TYPE).map(without_parameters);
+    let media_type = content_type(headers);
     let size = header_text(headers, "content-length").and_then(|length| length.parse().ok());
     Some(ManifestDescriptor {
         digest,
@@ -231,8 +231,10 @@ pub(crate) fn header_text<K: http::header::AsHeaderName>(headers: &HeaderMap, na
     headers.get(name)?.to_str().ok()
 }
 
-fn without_parameters(value: &str) -> String {
-    value.split(';').next().unwrap_or_default().trim().to_owned()
+/// The media type, without its parameters.
+pub(crate) fn content_type(headers: &HeaderMap) -> Option<String> {
+    let value = header_text(headers, &CONTENT_TYPE)?;
+    Some(value.split(';').next().unwrap_or_default().trim().to_owned())
 }
 
 pub(crate) fn sha256_of(bytes: &[u8]) -> String {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 
-use crate::auth::Scope;
+use crate::auth::{Granted, Scope};
 use crate::blob::{BlobStream, check_digest, range_headers};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
@@ -31,6 +31,24 @@ pub struct Endpoint {
 impl Client {
     /// The same from a mirror. One try: whoever has several sources decides which one comes next.
     pub async fn open_blob_via(
+        &self,
+        endpoint: &Endpoint,
+        reference: &Reference,
+        digest: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<BlobStream, Error> {
+        let first = self.open_part_via(endpoint, reference, digest, range.clone()).await?;
+        let (client, endpoint) = (self.clone(), endpoint.clone());
+        let (reference, digest) = (reference.clone(), digest.to_owned());
+        let further = move |rest| {
+            let (client, endpoint) = (client.clone(), endpoint.clone());
+            let (reference, digest) = (reference.clone(), digest.clone());
+            async move { client.open_part_via(&endpoint, &reference, &digest, Some(rest)).await }
+        };
+        Ok(first.followed_by(range, further))
+    }
+
+    async fn open_part_via(
         &self,
         endpoint: &Endpoint,
         reference: &Reference,
@@ -64,26 +82,26 @@ impl Client {
     ) -> Result<Response, Failure> {
         let scope = Scope::pull(reference.repository());
         let (transport, host) = (&self.inner.transport, reference.api_host());
-        let ask = async |credential: Option<&HeaderValue>| -> Result<Response, Failure> {
+        let ask = async |granted: &Granted| -> Result<Response, Failure> {
             let response = transport
-                .follow(&http::Method::GET, url.clone(), headers, credential)
+                .follow(&http::Method::GET, url.clone(), headers, granted.header_for(true))
                 .await?;
             if response.status().is_success() {
                 return Ok(response);
             }
-            Err(failure_of(&host_text(response.url()), response, credential.is_some()).await)
+            Err(failure_of(host, response, granted.login_for(true)).await)
         };
         if !endpoint.credentials {
-            return ask(None).await;
+            return ask(&Granted::default()).await;
         }
         let granted = self.inner.tokens.current(transport, host, &scope).await?;
-        match ask(granted.header.as_ref()).await {
+        match ask(&granted).await {
             Err(failure) if failure.login_expired => {
                 let granted = self
                     .inner
                     .login_again(host, &scope, &granted, failure.challenge)
                     .await?;
-                ask(granted.header.as_ref()).await
+                ask(&granted).await
             }
             done => done,
         }

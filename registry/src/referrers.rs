@@ -2,17 +2,20 @@
 //! keeps none under the tag `sha256-…` that the specification names for that case.
 
 use http::header::HeaderMap;
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::auth::Scope;
 use crate::client::{Call, Client};
 use crate::error::{Error, ErrorKind};
-use crate::manifest::{MANIFEST_LIMIT, header_text, sha256_of};
+use crate::manifest::{MANIFEST_LIMIT, content_type, header_text, next_page, sha256_of};
 use crate::reference::{Reference, is_digest};
-use crate::transport::host_text;
+use crate::referrer_list::{OCI_INDEX, ReferrerList};
 
-const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// A list of more pages, or of more entries, is taken for one without end.
+const PAGE_LIMIT: usize = 1000;
+const ENTRY_LIMIT: usize = 100_000;
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// A manifest that refers to another one.
@@ -31,15 +34,6 @@ pub struct Referrer {
     /// Its annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Map<String, Value>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ReferrerIndex {
-    schema_version: u32,
-    media_type: String,
-    #[serde(default)]
-    manifests: Vec<Referrer>,
 }
 
 #[derive(Deserialize)]
@@ -111,7 +105,7 @@ impl Client {
                     .or(manifest.config.map(|config| config.media_type)),
                 annotations: manifest.annotations,
             };
-            self.add_to_tag(reference, &subject, referrer).await?;
+            self.add_to_tag(reference, &subject, &referrer).await?;
         }
         Ok(digest)
     }
@@ -133,61 +127,105 @@ impl Client {
         if !is_digest(digest) {
             return Err(ErrorKind::Input(format!("{digest:?} is no sha256 digest")));
         }
-        let host = reference.api_host();
-        let mut url = self
-            .inner
-            .transport
-            .url(host, &format!("{}/referrers/{digest}", reference.repository()))?;
+        let path = format!("{}/referrers/{digest}", reference.repository());
+        let mut url = self.inner.transport.url(reference.api_host(), &path)?;
         if let Some(artifact_type) = artifact_type {
             url.query_pairs_mut().append_pair("artifactType", artifact_type);
         }
-        let scope = Scope::pull(reference.repository());
-        let response = match self.inner.call(&Call::get(host, url, &scope)).await {
-            Ok(response) => response,
-            Err(
-                ErrorKind::NotFound { .. }
-                | ErrorKind::Status {
-                    status: 400 | 405 | 501,
-                    ..
-                },
-            ) => return Ok(None),
-            Err(other) => return Err(other),
+        let Some((mut found, mut next)) = self.referrers_page(reference, url).await.or_else(none_kept)? else {
+            return Ok(None);
         };
-        let host = host_text(response.url());
+        for _ in 1..PAGE_LIMIT {
+            let Some(url) = next else {
+                return Ok(Some(found));
+            };
+            if found.len() > ENTRY_LIMIT {
+                break;
+            }
+            let Some(page) = self.referrers_page(reference, url).await? else {
+                return Err(broken(reference, "a further page is no list"));
+            };
+            found.extend(page.0);
+            next = page.1;
+        }
+        Err(broken(reference, "it has no end"))
+    }
+
+    /// The entries and the address of the next page. `None` when the answer is something else: servers that show a page for people
+    /// at every address answer 200 here too.
+    async fn referrers_page(
+        &self,
+        reference: &Reference,
+        url: Url,
+    ) -> Result<Option<(Vec<Referrer>, Option<Url>)>, ErrorKind> {
+        let scope = Scope::pull(reference.repository());
+        let call = Call::get(reference.api_host(), url.clone(), &scope);
+        let response = self.inner.call(&call).await?;
+        let next = next_page(&url, response.headers());
+        let is_index = content_type(response.headers()).as_deref() == Some(OCI_INDEX);
         let body = self.inner.transport.read_limited(response, MANIFEST_LIMIT).await?;
-        let index: ReferrerIndex = serde_json::from_slice(&body).map_err(|error| ErrorKind::Protocol {
-            host,
-            problem: format!("its list of referrers: {error}"),
-        })?;
-        Ok(Some(index.manifests))
+        let entries = match ReferrerList::read(&body) {
+            Ok(list) => list.referrers(),
+            Err(_) if !is_index => return Ok(None),
+            Err(problem) => Err(problem),
+        };
+        let entries = entries.map_err(|problem| broken(reference, &problem))?;
+        Ok(Some((entries, next)))
     }
 
     async fn tagged_referrers(&self, reference: &Reference, digest: &str) -> Result<Vec<Referrer>, Error> {
-        let tagged = fallback(reference, digest)?;
-        match self.get_manifest(&tagged).await {
+        match self.tagged_list(reference, digest).await? {
+            Ok(list) => list
+                .referrers()
+                .map_err(|problem| Error::new("list referrers of", reference, broken(reference, &problem))),
             // Somebody may use such a tag for something else.
-            Ok(manifest) => Ok(serde_json::from_slice::<ReferrerIndex>(&manifest.bytes)
-                .map_or_else(|_| Vec::new(), |index| index.manifests)),
-            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// What is under the fallback tag: a list, or why it is none. Where there is no such tag, the list is empty.
+    async fn tagged_list(&self, reference: &Reference, digest: &str) -> Result<Result<ReferrerList, String>, Error> {
+        match self.get_manifest(&fallback(reference, digest)?).await {
+            Ok(manifest) => Ok(ReferrerList::read(&manifest.bytes)),
+            Err(error) if error.is_not_found() => Ok(Ok(ReferrerList::default())),
             Err(error) => Err(error),
         }
     }
 
-    async fn add_to_tag(&self, reference: &Reference, subject: &str, referrer: Referrer) -> Result<(), Error> {
-        let mut manifests = self.tagged_referrers(reference, subject).await?;
-        if manifests.iter().any(|known| known.digest == referrer.digest) {
+    /// What others wrote there stays: entries of other tools as they are, and a tag that is no list altogether.
+    async fn add_to_tag(&self, reference: &Reference, subject: &str, referrer: &Referrer) -> Result<(), Error> {
+        let tagged = fallback(reference, subject)?;
+        let fail = |kind| Error::new("list referrers of", reference, kind);
+        let mut list = self.tagged_list(reference, subject).await?.map_err(|problem| {
+            fail(ErrorKind::ReferrersTag {
+                tag: tagged.tag().unwrap_or_default().to_owned(),
+                problem,
+            })
+        })?;
+        if !list.add(referrer) {
             return Ok(());
         }
-        manifests.push(referrer);
-        let index = ReferrerIndex {
-            schema_version: 2,
-            media_type: OCI_INDEX.to_owned(),
-            manifests,
-        };
-        let tagged = fallback(reference, subject)?;
-        let bytes = serde_json::to_vec(&index)
-            .map_err(|error| Error::new("list referrers of", reference, ErrorKind::Input(error.to_string())))?;
+        let bytes = list.to_bytes();
         self.put_manifest(&tagged, OCI_INDEX, &bytes).await.map(drop)
+    }
+}
+
+/// Answers by which a registry says that it keeps no list.
+fn none_kept<T>(kind: ErrorKind) -> Result<Option<T>, ErrorKind> {
+    match kind {
+        ErrorKind::NotFound { .. }
+        | ErrorKind::Status {
+            status: 400 | 405 | 501,
+            ..
+        } => Ok(None),
+        other => Err(other),
+    }
+}
+
+fn broken(reference: &Reference, problem: &str) -> ErrorKind {
+    ErrorKind::Protocol {
+        host: reference.api_host().to_owned(),
+        problem: format!("its list of referrers: {problem}"),
     }
 }
 

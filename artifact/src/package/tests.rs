@@ -239,6 +239,6 @@ fn a_referrer_names_its_subject() {
     let built = build_manifest(&package(Layout::Raw)).unwrap();
     let subject = Descriptor::of(crate::media_type::OCI_MANIFEST, &built.manifest_bytes);
     let blob = Document::new(crate::media_type::PIECE_MAP, b"pieces".to_vec());
-    let referrer = crate::build_referrer(subject, crate::media_type::PIECE_MAP, &blob, Annotations::new());
+    let referrer = crate::build_referrer(subject, crate::media_type::PIECE_MAP, &blob, Annotations::new(), false);
     insta::assert_snapshot!("referrer", pretty(&referrer.manifest.bytes));
 }

@@ -167,3 +167,29 @@ fn a_config_that_is_not_the_named_one_is_refused() {
     let error = PackedModel::read(text.as_bytes(), Some(b"{}")).unwrap_err();
     assert!(matches!(error, ReadError::ConfigDigest { .. }));
 }
+
+/// Programs in Go write `null` for a list or a map that was never filled, and read it as an empty one.
+#[test]
+fn empty_fields_are_read_however_other_writers_put_them() {
+    let config = r#"{"descriptor":{"name":"n","authors":null,"licenses":null,"datasetsURL":null,"createdAt":null},
+        "modelfs":{"type":"layers","diffIds":null},"config":null}"#;
+    let text = format!(
+        r#"{{"schemaVersion":2,"mediaType":"","artifactType":null,"subject":null,"annotations":null,
+        "config":{{"mediaType":"{}","digest":"{}","size":{},"annotations":null,"platform":null}},
+        "layers":[{{"mediaType":"x","digest":"{DIGEST}","size":1,"annotations":{{"org.opencontainers.image.title":"a","b":null}}}}]}}"#,
+        media_type::MODEL_CONFIG,
+        Digest::of(config.as_bytes()),
+        config.len()
+    );
+    let model = PackedModel::read(text.as_bytes(), Some(config.as_bytes())).unwrap();
+    assert_eq!((model.files.len(), model.annotations.len()), (1, 0));
+    let mut expected = ModelConfig::default();
+    expected.descriptor.name = Some("n".to_owned());
+    assert_eq!(model.config, Some(expected));
+
+    let index: crate::Index =
+        serde_json::from_str(r#"{"schemaVersion":2,"manifests":null,"annotations":null}"#).unwrap();
+    assert_eq!((index.media_type, index.manifests), (None, Vec::new()));
+    let no_layers = manifest(media_type::MODEL_CONFIG, &[]).replace("[]", "null");
+    assert_eq!(error_of(&no_layers), "the manifest has no layers");
+}

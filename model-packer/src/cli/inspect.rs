@@ -23,12 +23,14 @@ pub(super) async fn run(command: &Inspect, shared: &Shared) -> Result<(), PackEr
         }) => return show_index(&client, &reference, shared).await,
         read => read?,
     };
-    let referrers = client
+    let listed = client
         .referrers(&remote.reference, remote.model.digest.as_str(), None)
-        .await?;
+        .await;
+    // What the model is does not depend on what others say about it.
+    let referrers = listed.map_err(|error| setup::warn(&error.into())).ok();
     match shared.output {
-        Output::Json => setup::print(&document(&remote, &referrers).to_string())?,
-        Output::Text => setup::print(&page(&remote, &referrers))?,
+        Output::Json => setup::print(&document(&remote, referrers.as_deref()).to_string())?,
+        Output::Text => setup::print(&page(&remote, referrers.as_deref()))?,
     }
     Ok(())
 }
@@ -73,7 +75,8 @@ fn index_page(reference: &Reference, index: &Index) -> String {
     out.trim_end().to_owned()
 }
 
-fn document(remote: &Remote, referrers: &[Referrer]) -> serde_json::Value {
+/// Referrers that could not be listed are null: unknown, and not none.
+fn document(remote: &Remote, referrers: Option<&[Referrer]>) -> serde_json::Value {
     let model = &remote.model;
     let files = model.files.iter().map(|file| {
         json!({"path": file.path, "kind": kind_word(file.kind), "size": size_of(file), "digest": content_of(file), "layer": file.digest,
@@ -86,7 +89,7 @@ fn document(remote: &Remote, referrers: &[Referrer]) -> serde_json::Value {
     })
 }
 
-fn page(remote: &Remote, referrers: &[Referrer]) -> String {
+fn page(remote: &Remote, referrers: Option<&[Referrer]>) -> String {
     let model = &remote.model;
     let mut out = format!("{}\n", remote.reference);
     let licenses = model
@@ -130,7 +133,10 @@ fn page(remote: &Remote, referrers: &[Referrer]) -> String {
             kind_word(file.kind)
         );
     }
-    for referrer in referrers {
+    if referrers.is_none() {
+        let _ = writeln!(out, "attached unknown");
+    }
+    for referrer in referrers.unwrap_or_default() {
         let kind = referrer.artifact_type.as_deref().unwrap_or("of unknown type");
         let _ = writeln!(out, "attached {kind} {}", referrer.digest);
     }

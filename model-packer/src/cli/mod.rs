@@ -53,18 +53,21 @@ pub async fn run(arguments: Arguments) -> ExitCode {
 
 /// On stderr for people, and on stdout as the last event where a program reads events.
 fn tell(error: &PackError, shared: &Shared) -> ExitCode {
-    let (message, hint) = (message_of(error), error.hint());
-    let below = hint
-        .as_ref()
-        .map_or_else(String::new, |hint| format!("\n  fix: {hint}"));
-    setup::talk(&format!("error: {message}{below}"));
+    setup::talk(&format!("error: {}", text_of(error)));
     let code = if error.is_ours() { 2 } else { 1 };
     if shared.output == Output::Json {
-        let event = json!({"event": "error", "message": message, "hint": hint, "exit": code});
+        let event = json!({"event": "error", "message": message_of(error), "hint": error.hint(), "exit": code});
         // It was told above already.
         let _ = setup::print(&event.to_string());
     }
     ExitCode::from(code)
+}
+
+/// The causes, and the hint below them.
+fn text_of(error: &PackError) -> String {
+    let hint = error.hint();
+    let below = hint.map_or_else(String::new, |hint| format!("\n  fix: {hint}"));
+    message_of(error) + &below
 }
 
 /// The chain of causes on one line.

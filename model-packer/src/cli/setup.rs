@@ -2,33 +2,56 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use artifact::{Layout, ModelPackage, SourceLock};
-use registry::{Client, ClientConfig, Credentials, Profiles, Reference};
+use registry::{Client, ClientConfig, Credentials, Profiles, Reference, WaitObserver};
 
 use super::arguments::{Choice, LayoutName, Output, Shared};
 use crate::error::PackError;
 use crate::gather::{Gathered, gather};
 use crate::journal::Journal;
 use crate::prepare::PackOptions;
-use crate::report::{Bars, JsonLines, Lines, Reporter, Silence};
+use crate::report::{Bars, Event, JsonLines, Lines, Reporter, Silence};
 use crate::selection::{Format, Patterns, Wishes};
 use crate::signing::SigningKey;
-use crate::sources::{HubSettings, SourceAddress, connect};
+use crate::sources::{HubSettings, SourceAddress, TrustedCertificates, connect};
 
 /// A variable of the environment.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The one of this program: two would draw over each other's bars.
 pub(super) fn reporter(shared: &Shared) -> Reporter {
-    match shared.output {
-        Output::Json => Arc::new(JsonLines),
-        Output::Text if shared.quiet => Arc::new(Silence),
-        Output::Text if std::io::stderr().is_terminal() => Arc::new(Bars::new(shared.verbose > 0)),
-        Output::Text => Arc::new(Lines::new(shared.verbose > 0)),
-    }
+    static REPORTER: OnceLock<Reporter> = OnceLock::new();
+    let new = || -> Reporter {
+        match shared.output {
+            Output::Json => Arc::new(JsonLines),
+            Output::Text if shared.quiet => Arc::new(Silence),
+            Output::Text if std::io::stderr().is_terminal() => Arc::new(Bars::new(shared.verbose > 0)),
+            Output::Text => Arc::new(Lines::new(shared.verbose > 0)),
+        }
+    };
+    Arc::clone(REPORTER.get_or_init(new))
+}
+
+/// A shorter wait is not worth a line.
+const TOLD_WAIT: Duration = Duration::from_secs(3);
+
+/// Says why nothing happens. In JSON that is talk too: standard output may be one document.
+fn wait_observer(shared: &Shared) -> WaitObserver {
+    let (reporter, talks) = (reporter(shared), shared.output == Output::Text);
+    WaitObserver::new(move |cause, wait| {
+        let text = format!("{cause}; going on after {} s", wait.as_secs());
+        match (talks, wait >= TOLD_WAIT) {
+            (true, true) => reporter.tell(&Event::Warning { text }),
+            (true, false) => reporter.tell(&Event::Detail { text }),
+            (false, true) => talk(&format!("warning: {text}")),
+            (false, false) => {}
+        }
+    })
 }
 
 pub(super) fn hub_settings(shared: &Shared) -> Result<HubSettings, PackError> {
@@ -74,13 +97,16 @@ pub(super) fn client_for(shared: &Shared, references: &[&Reference]) -> Result<C
         .and_then(|folder| Journal::open(&folder).ok())
         .map(|journal| journal.profiles())
         .unwrap_or_default();
-    let extra_roots = shared.ca_file.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    let trusted = shared.ca_file.clone().map(TrustedCertificates::of_flag);
+    let trusted = trusted.or_else(|| TrustedCertificates::from_environment(&variable));
+    let extra_roots = trusted.map(|trusted| trusted.pem_files()).transpose()?;
     Ok(Client::new(ClientConfig {
         plain_http: if shared.plain_http { hosts.collect() } else { Vec::new() },
         profiles: measured.into_iter().fold(Profiles::default(), Profiles::with),
         credentials: Credentials::from_environment(),
         user_agent: concat!("plimsoll-model-packer/", env!("CARGO_PKG_VERSION")).to_owned(),
-        extra_roots,
+        extra_roots: extra_roots.unwrap_or_default(),
+        on_wait: wait_observer(shared),
         ..ClientConfig::default()
     })?)
 }
@@ -94,7 +120,7 @@ pub(super) fn journal(shared: &Shared, reporter: &Reporter) -> Option<Arc<Journa
         Some(Err(error)) => format!("{error}"),
         None => "neither --state nor HOME is set".into(),
     };
-    reporter.tell(&crate::report::Event::Warning {
+    reporter.tell(&Event::Warning {
         text: format!("a killed push cannot be resumed: {problem}"),
     });
     None
@@ -151,7 +177,7 @@ pub(super) async fn gather_source(
     if let Some(lock) = &lock {
         pin(&mut address, lock);
     }
-    reporter.tell(&crate::report::Event::Phase {
+    reporter.tell(&Event::Phase {
         what: format!("reading {address}"),
     });
     let settings = hub_settings(shared)?;
@@ -161,7 +187,7 @@ pub(super) async fn gather_source(
         refuse(crate::lock::moved(lock, &gathered))?;
     }
     for text in &gathered.selection.warnings {
-        reporter.tell(&crate::report::Event::Warning { text: text.clone() });
+        reporter.tell(&Event::Warning { text: text.clone() });
     }
     Ok(gathered)
 }
@@ -253,6 +279,11 @@ pub(super) fn print(text: &str) -> Result<(), PackError> {
 /// Text for people, on stderr. Talk that cannot be heard is no reason to stop.
 pub(super) fn talk(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Something that failed and ends nothing.
+pub(super) fn warn(error: &PackError) {
+    talk(&format!("warning: {}", super::text_of(error)));
 }
 
 /// Talk.

@@ -151,7 +151,7 @@ impl Fetch {
         LayerReader {
             client: &self.settings.client,
             reference: &self.reference,
-            digest: &self.file.digest,
+            file: &self.file,
         }
     }
 

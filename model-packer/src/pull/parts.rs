@@ -44,13 +44,13 @@ impl Fetch {
             match self.read(self.base() + start, self.base() + end).await {
                 Ok(part) => return Ok((part, permit)),
                 Err(error) if error.is_retryable() && tries < TRIES => tries += 1,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
 
     /// Shorter than asked for where the answer is; the digest tells.
-    async fn read(&self, start: u64, end: u64) -> Result<Bytes, registry::Error> {
+    async fn read(&self, start: u64, end: u64) -> Result<Bytes, PackError> {
         let mut chunks = self.layer().open(start..end).await?;
         if !chunks.is_partial() {
             self.whole_came.store(true, Ordering::Relaxed);

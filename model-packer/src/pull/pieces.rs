@@ -135,7 +135,7 @@ impl Fetch {
                     );
                     self.settings.reporter.tell(&Event::Warning { text });
                 }
-                Err(PackError::Registry(error)) if error.is_retryable() => {}
+                Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
             }
         }

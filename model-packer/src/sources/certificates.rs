@@ -17,10 +17,34 @@ pub(crate) struct TrustedCertificates {
 }
 
 impl TrustedCertificates {
+    /// By the flag.
+    pub(crate) fn of_flag(path: PathBuf) -> Self {
+        Self {
+            path,
+            origin: "--ca-file",
+        }
+    }
+
+    /// By the variables that users of the hubs know.
+    pub(crate) fn from_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+        let named = |origin: &&'static str| variable(origin).is_some_and(|path| !path.is_empty());
+        let origin = ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"]
+            .into_iter()
+            .find(named)?;
+        let path = variable(origin)?.into();
+        Some(Self { path, origin })
+    }
+
+    /// The content of each file.
+    pub(crate) fn pem_files(&self) -> Result<Vec<Vec<u8>>, SourceError> {
+        let files = files_of(&self.path).map_err(|error| self.refuse(&error))?;
+        let read = |file: PathBuf| fs::read(file).map_err(|error| self.refuse(&error));
+        files.into_iter().map(read).collect()
+    }
+
     pub(crate) fn read(&self) -> Result<Vec<Certificate>, SourceError> {
         let mut certificates = Vec::new();
-        for file in files_of(&self.path).map_err(|error| self.refuse(&error))? {
-            let pem = fs::read(&file).map_err(|error| self.refuse(&error))?;
+        for pem in self.pem_files()? {
             certificates.extend(Certificate::from_pem_bundle(&pem).map_err(|error| self.refuse(&error))?);
         }
         if certificates.is_empty() {

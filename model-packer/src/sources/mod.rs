@@ -34,6 +34,7 @@ use futures::stream::BoxStream;
 
 pub use address::{AddressError, SourceAddress};
 pub use cache::CacheSource;
+pub(crate) use certificates::TrustedCertificates;
 pub use error::SourceError;
 pub use folder::FolderSource;
 pub use hugging_face::HuggingFace;

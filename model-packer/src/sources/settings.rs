@@ -109,12 +109,7 @@ impl HubSettings {
             model_scope,
             model_scope_token: first(&["MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN"])
                 .and_then(|(value, origin)| credential(&value, origin)),
-            certificates: first(&["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"]).map(|(path, origin)| {
-                TrustedCertificates {
-                    path: path.into(),
-                    origin,
-                }
-            }),
+            certificates: TrustedCertificates::from_environment(variable),
             offline: first(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
                 .filter(|(value, _)| is_true(value))
                 .map(|(_, origin)| origin.to_owned()),
@@ -153,10 +148,7 @@ impl HubSettings {
     #[must_use]
     pub fn with_certificates(self, file: PathBuf) -> Self {
         Self {
-            certificates: Some(TrustedCertificates {
-                path: file,
-                origin: "--ca-file",
-            }),
+            certificates: Some(TrustedCertificates::of_flag(file)),
             ..self
         }
     }

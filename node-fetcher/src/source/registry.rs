@@ -207,10 +207,7 @@ pub(super) fn source_error(error: Error, reason: impl Fn(&Error) -> FetchReason)
 }
 
 fn retry_after(error: &Error) -> Option<Duration> {
-    match error.kind() {
-        ErrorKind::RateLimited { retry_after, .. } => *retry_after,
-        _ => None,
-    }
+    error.kind().retry_after()
 }
 
 /// The closed word for an error of the registry client.

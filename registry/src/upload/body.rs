@@ -48,8 +48,8 @@ impl Inner {
         if length > 0 {
             builder = builder.header(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         }
-        let credential = granted.header.as_ref().filter(|_| self.is_home(host, &url));
-        if let Some(credential) = credential {
+        let home = self.is_home(host, &url);
+        if let Some(credential) = granted.header_for(home) {
             builder = builder.header(AUTHORIZATION, credential);
         }
         let body = reader.map(|reader| Body::wrap_stream(reader.take(length)));
@@ -65,7 +65,7 @@ impl Inner {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(failure_of(&host_text(response.url()), response, credential.is_some()).await)
+        Err(failure_of(host, response, granted.login_for(home)).await)
     }
 
     async fn watched(

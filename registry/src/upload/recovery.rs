@@ -32,8 +32,7 @@ impl Tries {
         match self.delays.next().and_then(|own| inner.wait_for(&error, own)) {
             None => Err(error),
             Some(delay) => {
-                tracing::debug!(cause = %error, delay_ms = delay.as_millis(), "an upload goes on after a wait");
-                tokio::time::sleep(delay).await;
+                inner.wait(&error, delay).await;
                 Ok(())
             }
         }

@@ -222,3 +222,73 @@ async fn a_blob_labelled_as_gzip_arrives_as_it_is_stored() {
     let chunks: Vec<Bytes> = stream.map(Result::unwrap).collect().await;
     assert_eq!(chunks.concat(), blob);
 }
+
+#[tokio::test]
+async fn a_stream_that_has_ended_stays_at_its_end() {
+    let (registry, _, digest) = with_blob(RegistryConfig::default()).await;
+    let (client, model) = (client(&registry), reference(&registry, "team/model"));
+    for (fault, good) in [(None, true), (Some(Fault::Cut { after: 500 }), false)] {
+        if let Some(fault) = fault {
+            registry.inject(FaultRule::once("GET", "/blobs/", fault));
+        }
+        let mut stream = client.open_blob(&model, &digest, None).await.unwrap();
+        let mut last = Ok(Bytes::new());
+        while let Some(chunk) = stream.next().await {
+            last = chunk;
+        }
+        assert_eq!(last.is_ok(), good);
+        assert!(stream.next().await.is_none() && stream.next().await.is_none());
+    }
+}
+
+/// RFC 9110, 15.3.7: a server may send less than it was asked for.
+#[tokio::test]
+async fn a_part_that_ends_early_is_followed_by_the_next_one() {
+    let (registry, blob, digest) = with_blob(RegistryConfig::default()).await;
+    let (client, model) = (client(&registry), reference(&registry, "team/model"));
+    let short = Fault::ShortRange { most: 30_000 };
+    registry.inject(FaultRule::once("GET", "/blobs/", short).always());
+    let mirror = Endpoint::new(format!("http://{}", registry.host()).parse().unwrap());
+    for (range, end, requests) in [(10..20, 20, 1), (10..70_010, 70_010, 3), (5..200_000, 100_000, 4)] {
+        let expected = &blob[usize::try_from(range.start).unwrap()..usize::try_from(end).unwrap()];
+        for endpoint in [None, Some(&mirror)] {
+            let before = registry.count("GET", "/blobs/");
+            let stream = match endpoint {
+                None => client.open_blob(&model, &digest, Some(range.clone())).await,
+                Some(mirror) => client.open_blob_via(mirror, &model, &digest, Some(range.clone())).await,
+            };
+            let stream = stream.unwrap();
+            assert_eq!((stream.served(), stream.is_partial()), (&(range.start..end), true));
+            let chunks: Vec<Bytes> = stream.map(Result::unwrap).collect().await;
+            assert_eq!(chunks.concat(), expected);
+            assert_eq!(registry.count("GET", "/blobs/") - before, requests);
+        }
+    }
+    // A server that changes its mind on the way is not followed.
+    let other = FakeRegistry::open().await.unwrap();
+    let digest = other.add_blob("team/model", blob.clone());
+    other.inject(FaultRule::once("GET", "/blobs/", Fault::ShortRange { most: 30_000 }));
+    other.inject(FaultRule::once("GET", "/blobs/", Fault::IgnoreRange));
+    let model = reference(&other, "team/model");
+    let client = Client::new(config(&other.host())).unwrap();
+    let error = read(&client, &model, &digest, Some(10..70_010)).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WrongRange(_)) && error.is_retryable(),
+        "{}",
+        chain(&error)
+    );
+}
+
+#[tokio::test]
+async fn a_blob_that_the_registry_lost_is_to_be_pushed_again() {
+    let (registry, _, _) = with_blob(RegistryConfig::default()).await;
+    let (client, model) = (client(&registry), reference(&registry, "team/model"));
+    let lost = fault_proxy::registry::sha256(b"lost");
+    let error = client.get_blob(&model, &lost, 100).await.unwrap_err();
+    assert!(error.is_not_found());
+    assert!(
+        error.hint().unwrap().contains("push the model again"),
+        "{:?}",
+        error.hint()
+    );
+}

@@ -1,6 +1,6 @@
 use fault_proxy::registry::{Auth, FakeRegistry, RegistryConfig};
 use fault_proxy::{Fault, FaultRule};
-use registry::ErrorKind;
+use registry::{ErrorKind, WaitObserver};
 
 use super::*;
 
@@ -118,14 +118,17 @@ async fn a_token_is_renewed_before_it_ends_and_after_it_was_withdrawn() {
     let auth = Auth::bearer();
     let short = RegistryConfig {
         auth,
-        token_life: Duration::from_secs(1),
+        token_life: Duration::from_mins(1),
         ..RegistryConfig::default()
     };
     let registry = FakeRegistry::start(short).await.unwrap();
     registry.add_manifest("team/model", "v1", "application/json", "{}");
     let (client, model) = (client_with_login(&registry), reference(&registry, "team/model:v1"));
     client.get_manifest(&model).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(850)).await;
+    // Nothing is under way while the clock is stopped.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(49)).await;
+    tokio::time::resume();
     let refusals = registry.recorded().len();
     client.get_manifest(&model).await.unwrap();
     assert_eq!(
@@ -159,22 +162,79 @@ async fn an_anonymous_token_reads_and_does_not_write() {
     assert!(error.is_unauthorized(), "{}", chain(&error));
 }
 
+/// Tokens are given to anybody who asks: one is no login.
 #[tokio::test]
-async fn a_rate_limit_is_obeyed_and_a_long_one_is_told() {
-    let (registry, model) = guarded(Auth::Open).await;
-    let limited = |seconds: &str| Fault::Status {
-        code: 429,
-        headers: vec![("retry-after".to_owned(), seconds.to_owned())],
-        body: String::new(),
+async fn who_never_logged_in_is_not_told_to_log_in_again() {
+    let Auth::Bearer { username, password, .. } = Auth::bearer() else {
+        unreachable!()
     };
-    registry.inject(FaultRule::once("GET", "/manifests/", limited("1")));
-    let started = std::time::Instant::now();
-    client(&registry).get_manifest(&model).await.unwrap();
-    assert!(started.elapsed() >= Duration::from_secs(1));
+    let auth = Auth::Bearer {
+        username,
+        password,
+        anonymous_pull: true,
+        expired_as_403: false,
+    };
+    let (registry, model) = guarded(auth).await;
+    // A 401 is answered with another token first.
+    for (code, times, login, hint) in [
+        (401, 2, false, "log in (`docker login"),
+        (403, 1, false, "no credentials were given: log in (`docker login"),
+        (401, 2, true, "log in again"),
+        (403, 1, true, "ask the registry's owner"),
+    ] {
+        let client = if login {
+            client_with_login(&registry)
+        } else {
+            client(&registry)
+        };
+        client.get_manifest(&model).await.unwrap();
+        let refusal = Fault::Status {
+            code,
+            headers: Vec::new(),
+            body: String::new(),
+        };
+        registry.inject(FaultRule::once("PUT", "/manifests/", refusal).times(times));
+        let error = client
+            .put_manifest(&model, "application/json", b"{}")
+            .await
+            .unwrap_err();
+        let told = error.hint().unwrap();
+        assert!(told.starts_with(hint), "{code} {login}: {} / {told}", chain(&error));
+        if let ErrorKind::Unauthorized { had_credentials, .. } = error.kind() {
+            assert_eq!(*had_credentials, login);
+        }
+    }
+}
 
-    registry.inject(FaultRule::once("GET", "/manifests/", limited("3600")));
-    let error = client(&registry).get_manifest(&model).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 3600));
+#[tokio::test]
+async fn a_wait_that_is_asked_for_is_obeyed_and_told_and_one_that_is_too_long_is_an_error() {
+    let (registry, model) = guarded(Auth::Open).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let client = Client::new(ClientConfig {
+        on_wait: WaitObserver::new(move |cause, wait| heard.lock().unwrap().push((cause.to_string(), wait.as_secs()))),
+        ..config(&registry.host())
+    })
+    .unwrap();
+    for code in [429, 503] {
+        let asks = |seconds: &str| Fault::Status {
+            code,
+            headers: vec![("retry-after".to_owned(), seconds.to_owned())],
+            body: String::new(),
+        };
+        registry.inject(FaultRule::once("GET", "/manifests/", asks("1")));
+        let started = std::time::Instant::now();
+        client.get_manifest(&model).await.unwrap();
+        assert!(started.elapsed() >= Duration::from_secs(1), "{code}");
+
+        registry.inject(FaultRule::once("GET", "/manifests/", asks("3600")));
+        let error = client.get_manifest(&model).await.unwrap_err();
+        assert_eq!(error.kind().retry_after(), Some(Duration::from_hours(1)));
+        assert!(chain(&error).ends_with("asks to wait 3600 s"), "{}", chain(&error));
+    }
+    let told = told.lock().unwrap();
+    let waits: Vec<u64> = told.iter().map(|(_, wait)| *wait).collect();
+    assert_eq!(waits, [1, 1], "{told:?}");
 }
 
 #[tokio::test]
@@ -202,10 +262,81 @@ async fn https_to_a_plain_registry_says_that_it_may_be_plain() {
     })
     .unwrap();
     let error = client.get_manifest(&model).await.unwrap_err();
+    let hint = error.hint().unwrap();
     assert!(
-        error.hint().unwrap().contains("--plain-http"),
+        hint.contains("--plain-http") && hint.contains("--ca-file"),
         "{} / {:?}",
         chain(&error),
         error.hint()
     );
+}
+
+/// What Go's servers, nginx and a bare TLS library send to plain http, for GET and for HEAD.
+#[tokio::test]
+async fn plain_http_to_a_port_of_https_says_so() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let go = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    let nginx = "HTTP/1.1 400 Bad Request\r\nServer: nginx\r\nContent-Length: 101\r\nConnection: close\r\n\r\n\
+        <html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head><body></body></html>";
+    let alert = "\x15\x03\x01\x00\x02\x02\x46";
+    for (answer, read) in [(go, true), (go, false), (nginx, true), (alert, true), (alert, false)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        let server = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let (client, model): (_, Reference) = (
+            Client::new(config(&host)).unwrap(),
+            format!("{host}/team/model:v1").parse().unwrap(),
+        );
+        let error = if read {
+            client.get_manifest(&model).await.unwrap_err()
+        } else {
+            client
+                .blob_exists(&model, &fault_proxy::registry::sha256(b""))
+                .await
+                .unwrap_err()
+        };
+        let hint = error.hint().unwrap_or_default();
+        assert!(
+            hint.ends_with("leave --plain-http out"),
+            "{answer}: {} / {hint}",
+            chain(&error)
+        );
+        server.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_only_reads_says_so() {
+    let (registry, model) = guarded(Auth::Open).await;
+    let refusal = Fault::Status {
+        code: 405,
+        headers: Vec::new(),
+        body: r#"{"errors":[{"code":"UNSUPPORTED","message":"The operation is unsupported."}]}"#.to_owned(),
+    };
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        registry.inject(FaultRule::once(method, "/v2/", refusal.clone()).always());
+    }
+    let client = client(&registry);
+    let blob = bytes(100);
+    let digest = fault_proxy::registry::sha256(&blob);
+    let options = PushOptions::default();
+    for error in [
+        client
+            .push_blob(&model, &digest, 100, &blob, &options)
+            .await
+            .unwrap_err(),
+        client
+            .put_manifest(&model, "application/json", b"{}")
+            .await
+            .unwrap_err(),
+        client.delete_manifest(&model).await.unwrap_err(),
+    ] {
+        let hint = error.hint().unwrap_or_default();
+        assert!(hint.contains("only reads"), "{} / {hint}", chain(&error));
+    }
 }

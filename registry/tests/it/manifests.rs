@@ -181,3 +181,110 @@ fn referrer(registry: &FakeRegistry, subject: &str, kind: &str) -> Vec<u8> {
     )
     .into_bytes()
 }
+
+const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+
+async fn with_model(referrers: bool) -> (FakeRegistry, Reference, String) {
+    let registry = FakeRegistry::start(RegistryConfig {
+        referrers,
+        ..RegistryConfig::default()
+    })
+    .await
+    .unwrap();
+    let model = reference(&registry, "team/model:v1");
+    let subject = registry.add_manifest("team/model", "v1", OCI, manifest(&registry, "team/model"));
+    (registry, model, subject)
+}
+
+#[tokio::test]
+async fn all_pages_of_referrers_are_read() {
+    let (registry, model, subject) = with_model(true).await;
+    let client = client(&registry);
+    for number in 0..5 {
+        let bytes = referrer(&registry, &subject, &format!("application/vnd.number.{number}"));
+        client.put_referrer(&model, &bytes).await.unwrap();
+    }
+    assert_eq!(client.referrers(&model, &subject, None).await.unwrap().len(), 5);
+    assert_eq!(registry.count("GET", "/referrers/"), 3);
+}
+
+/// `mediaType` is optional in an index, and descriptors hold fields of which this client knows nothing.
+#[tokio::test]
+async fn the_fallback_tag_keeps_what_other_tools_wrote_there() {
+    let (registry, model, subject) = with_model(false).await;
+    let client = client(&registry);
+    let foreign = serde_json::json!({"mediaType": OCI, "digest": sha256(b"sbom"), "size": 4, "artifactType": "application/vnd.sbom",
+        "data": "c2JvbQ==", "annotations": null});
+    let tag = subject.replace(':', "-");
+    for known in [
+        serde_json::json!({"schemaVersion": 2, "manifests": [foreign], "annotations": {"by": "another tool"}}),
+        serde_json::json!({"schemaVersion": 2, "manifests": null}),
+    ] {
+        registry.add_manifest("team/model", &tag, OCI_INDEX, known.to_string());
+        let before = known["manifests"].as_array().cloned().unwrap_or_default();
+        assert_eq!(
+            client.referrers(&model, &subject, None).await.unwrap().len(),
+            before.len()
+        );
+        client
+            .put_referrer(&model, &referrer(&registry, &subject, "application/vnd.in-toto+json"))
+            .await
+            .unwrap();
+        let (_, stored) = registry.manifest("team/model", &tag).unwrap();
+        let stored: serde_json::Value = serde_json::from_slice(&stored).unwrap();
+        let entries = stored["manifests"].as_array().unwrap();
+        assert_eq!(
+            (&entries[..before.len()], entries.len()),
+            (&before[..], before.len() + 1)
+        );
+        assert_eq!(
+            (&stored["mediaType"], &stored["annotations"]),
+            (&OCI_INDEX.into(), &known["annotations"])
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_tag_that_holds_something_else_is_left_as_it_is() {
+    let (registry, model, subject) = with_model(false).await;
+    let client = client(&registry);
+    let tag = subject.replace(':', "-");
+    let other = manifest(&registry, "team/model");
+    registry.add_manifest("team/model", &tag, OCI, other.clone());
+    assert_eq!(client.referrers(&model, &subject, None).await.unwrap(), []);
+    let error = client
+        .put_referrer(&model, &referrer(&registry, &subject, "application/vnd.in-toto+json"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::ReferrersTag { .. }),
+        "{}",
+        chain(&error)
+    );
+    assert!(error.hint().unwrap().contains(&tag));
+    assert_eq!(registry.manifest("team/model", &tag).unwrap().1, other);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_list_means_that_the_registry_keeps_none() {
+    let (registry, model, subject) = with_model(false).await;
+    let client = client(&registry);
+    client
+        .put_referrer(&model, &referrer(&registry, &subject, "application/vnd.in-toto+json"))
+        .await
+        .unwrap();
+    let html = ("text/html", "<!doctype html><div id=app></div>");
+    let json = ("application/json", "{}");
+    let list = (OCI_INDEX, r#"{"schemaVersion":2,"manifests":null}"#);
+    let broken = (OCI_INDEX, "<!doctype html>");
+    for ((media_type, body), found) in [(html, Some(1)), (json, Some(1)), (list, Some(0)), (broken, None)] {
+        let answer = Fault::Status {
+            code: 200,
+            headers: vec![("content-type".to_owned(), media_type.to_owned())],
+            body: body.to_owned(),
+        };
+        registry.inject(FaultRule::once("GET", "/referrers/", answer));
+        let listed = client.referrers(&model, &subject, None).await;
+        assert_eq!(listed.ok().map(|listed| listed.len()), found, "{media_type} {body}");
+    }
+}

@@ -51,6 +51,11 @@ pub enum Fault {
         /// Bytes by which its start is moved.
         shift: u64,
     },
+    /// A part that ends before the asked range does, and the answer says so.
+    ShortRange {
+        /// Bytes that are sent at most.
+        most: u64,
+    },
     /// A redirect to another address.
     Redirect {
         /// The `Location`.

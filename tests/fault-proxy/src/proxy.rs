@@ -111,6 +111,7 @@ impl Upstream {
         match fault {
             Some(Fault::IgnoreRange) => drop(head.headers.remove(RANGE)),
             Some(Fault::OtherRange { shift }) => shift_range(&mut head.headers, *shift),
+            Some(Fault::ShortRange { most }) => shorten_range(&mut head.headers, *most),
             Some(Fault::CutUpload { after }) => return Request::from_parts(head, cut(body, *after)),
             _ => {}
         }
@@ -120,10 +121,26 @@ impl Upstream {
 
 /// Moves the start of a `Range`, so that a consistent answer for another part comes back.
 pub(crate) fn shift_range(headers: &mut http::HeaderMap, shift: u64) {
+    change_range(headers, |start, end| {
+        Some((start.parse::<u64>().ok()? + shift, end.to_owned()))
+    });
+}
+
+/// Moves the end of a `Range`, so that no more bytes than these come back.
+pub(crate) fn shorten_range(headers: &mut http::HeaderMap, most: u64) {
+    change_range(headers, |start, end| {
+        let start = start.parse::<u64>().ok()?;
+        let last = start + most.max(1) - 1;
+        Some((start, end.parse().map_or(last, |end: u64| end.min(last)).to_string()))
+    });
+}
+
+fn change_range(headers: &mut http::HeaderMap, change: impl Fn(&str, &str) -> Option<(u64, String)>) {
     let text = headers.get(RANGE).and_then(|value| value.to_str().ok());
     let bounds = text.and_then(|text| text.strip_prefix("bytes=")?.split_once('-'));
-    let moved = bounds.and_then(|(start, end)| Some(format!("bytes={}-{end}", start.parse::<u64>().ok()? + shift)));
-    if let Some(value) = moved.and_then(|text| HeaderValue::from_str(&text).ok()) {
+    let changed = bounds.and_then(|(start, end)| change(start, end));
+    let value = changed.and_then(|(start, end)| HeaderValue::from_str(&format!("bytes={start}-{end}")).ok());
+    if let Some(value) = value {
         headers.insert(RANGE, value);
     }
 }

@@ -104,7 +104,10 @@ pub(crate) fn tags(shared: &Shared, head: &Parts, repository: &str) -> Response<
     }
 }
 
-pub(crate) fn referrers(shared: &Shared, repository: &str, digest: &str) -> Response<Body> {
+/// Two entries a page, so that paging is always used.
+pub(crate) fn referrers(shared: &Shared, head: &Parts, repository: &str, digest: &str) -> Response<Body> {
+    let seen = query_value(head.uri.query().unwrap_or_default(), "seen");
+    let seen = seen.and_then(|seen| seen.parse().ok()).unwrap_or(0);
     let store = shared.store();
     let descriptors: Vec<Value> = store
         .manifests_of(repository)
@@ -122,11 +125,17 @@ pub(crate) fn referrers(shared: &Shared, repository: &str, digest: &str) -> Resp
             })
         })
         .collect();
-    let index =
-        json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": descriptors});
-    with(
+    let page: Vec<&Value> = descriptors.iter().skip(seen).take(2).collect();
+    let index = json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": page});
+    let answer = with(
         reply(200, index.to_string()),
         "content-type",
         "application/vnd.oci.image.index.v1+json",
-    )
+    );
+    let end = seen + page.len();
+    if end >= descriptors.len() {
+        return answer;
+    }
+    let link = format!("</v2/{repository}/referrers/{digest}?seen={end}>; rel=\"next\"");
+    with(answer, "link", &link)
 }

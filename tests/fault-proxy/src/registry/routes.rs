@@ -11,7 +11,7 @@ use super::reply::{content, refuse, reply, with};
 use super::{Shared, auth, manifests, uploads};
 use crate::apply::{instead, spoil};
 use crate::fault::Fault;
-use crate::proxy::shift_range;
+use crate::proxy::{shift_range, shorten_range};
 use crate::server::{Body, Broken};
 
 /// A path under `/v2/`, taken apart.
@@ -86,6 +86,7 @@ pub(crate) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
     match &fault {
         Some(Fault::IgnoreRange) => drop(head.headers.remove(RANGE)),
         Some(Fault::OtherRange { shift }) => shift_range(&mut head.headers, *shift),
+        Some(Fault::ShortRange { most }) => shorten_range(&mut head.headers, *most),
         _ => {}
     }
     let answer = route(shared, &head, body, fault.as_ref()).await?;
@@ -117,7 +118,7 @@ async fn route(shared: &Shared, head: &Parts, body: Incoming, fault: Option<&Fau
         Route::Upload { repository, id } => uploads::answer(shared, head, body, repository, id, fault).await?,
         Route::Tags { repository } => manifests::tags(shared, head, repository),
         Route::Referrers { repository, digest } if shared.config.referrers => {
-            manifests::referrers(shared, repository, digest)
+            manifests::referrers(shared, head, repository, digest)
         }
         Route::Referrers { .. } | Route::Token | Route::Unknown => reply(404, "404 page not found"),
     })
