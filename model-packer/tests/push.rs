@@ -81,10 +81,11 @@ async fn large_files_come_by_several_requests_each_without_asking_the_hub_for_ev
     };
     // Requests at the hub and at its content network, which it led to when the header of the file was read.
     for (fault, at_hub, elsewhere) in [
-        (None, 0, 4..=4),
-        (Some(Fault::Cut { after: 1000 }), 0, 5..=5),
-        (Some(expired), 1, 5..=5),
-        (Some(Fault::IgnoreRange), 0, 3..=5),
+        (None, 0..=0, 4..=4),
+        (Some(Fault::Cut { after: 1000 }), 0..=0, 5..=5),
+        // The other connection may ask as well before the first one knows the new address.
+        (Some(expired), 1..=2, 5..=5),
+        (Some(Fault::IgnoreRange), 0..=0, 3..=5),
     ] {
         let bed = Bed::of_size(20 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
         let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
@@ -103,7 +104,10 @@ async fn large_files_come_by_several_requests_each_without_asking_the_hub_for_ev
         assert_eq!(model.file(SHARD).unwrap().digest, Digest::of(&content));
         let after = shard_requests(&bed);
         let made = (after.0 - before.0, after.1 - before.1);
-        assert!(made.0 == at_hub && elsewhere.contains(&made.1), "{fault:?}: {made:?}");
+        assert!(
+            at_hub.contains(&made.0) && elsewhere.contains(&made.1),
+            "{fault:?}: {made:?}"
+        );
         assert_eq!(bed.hub.violations(), []);
     }
 }
