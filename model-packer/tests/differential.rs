@@ -10,7 +10,7 @@ use bed::Bed;
 use futures::TryStreamExt as _;
 use model_packer::packed::read_remote;
 use model_packer::prepare::PackOptions;
-use model_packer::pull::{PullSettings, pull};
+use model_packer::pull::{ENOUGH_RATE, PullSettings, pull};
 use oci_client::client::{BlobResponse, ClientConfig, ClientProtocol, Config, ImageLayer};
 use oci_client::manifest::OciImageManifest;
 use oci_client::secrets::RegistryAuth;
@@ -179,6 +179,7 @@ proptest! {
                 client: bed.client(),
                 folder: folder.path().to_owned(),
                 jobs: 2,
+                enough_rate: ENOUGH_RATE,
                 reporter: bed.told.clone(),
             };
             let summary = pull(&remote, &settings).await.unwrap();

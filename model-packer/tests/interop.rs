@@ -17,7 +17,7 @@ use artifact::{Layout, PackedModel, validate_config};
 use bed::Bed;
 use model_packer::packed::{derive_again, read_lock, read_remote};
 use model_packer::prepare::PackOptions;
-use model_packer::pull::{PullSettings, pull};
+use model_packer::pull::{ENOUGH_RATE, PullSettings, pull};
 use model_packer::push::{PushSettings, push};
 use model_packer::selection::Wishes;
 use registry::{Client, ClientConfig, Profile, Profiles, Reference};
@@ -165,6 +165,7 @@ async fn each_registry_takes_both_layouts_and_gives_them_back() {
                 client: registry.client(),
                 folder: folder.path().to_owned(),
                 jobs: 2,
+                enough_rate: ENOUGH_RATE,
                 reporter: bed.told.clone(),
             };
             pull(&remote, &settings).await.unwrap();
@@ -245,6 +246,7 @@ async fn what_oras_pushes_without_saying_a_type_comes_as_the_file() {
         client: registry.client(),
         folder: folder.path().join("out"),
         jobs: 2,
+        enough_rate: ENOUGH_RATE,
         reporter: std::sync::Arc::new(model_packer::report::Silence),
     };
     pull(&read_remote(&settings.client, &reference).await.unwrap(), &settings)

@@ -14,7 +14,7 @@ use fault_proxy::registry::RegistryConfig;
 use model_packer::PackError;
 use model_packer::packed::read_remote;
 use model_packer::prepare::PackOptions;
-use model_packer::pull::{PullSettings, pull};
+use model_packer::pull::{ENOUGH_RATE, PullSettings, pull};
 use model_packer::push::{plan, push};
 use model_packer::selection::Wishes;
 use registry::{Client, ClientConfig, Profile, Profiles};
@@ -339,6 +339,7 @@ async fn fetch(bed: &Bed, name: &str, folder: &Path) -> Result<(), PackError> {
         client: bed.client(),
         folder: folder.to_owned(),
         jobs: 2,
+        enough_rate: ENOUGH_RATE,
         reporter: bed.told.clone(),
     };
     let remote = read_remote(&bed.client(), &bed.target(name)).await?;

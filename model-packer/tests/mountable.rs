@@ -12,7 +12,7 @@ use bed::{Bed, MODEL};
 use fault_proxy::{Fault, FaultRule};
 use model_packer::packed::{derive_again, read_lock, read_remote};
 use model_packer::prepare::PackOptions;
-use model_packer::pull::{PullSettings, PullSummary, pull};
+use model_packer::pull::{ENOUGH_RATE, PullSettings, PullSummary, pull};
 use model_packer::selection::Wishes;
 
 const SOURCE: &str = "hf://owner/model";
@@ -58,6 +58,7 @@ async fn fetch(bed: &Bed, name: &str, folder: &Path) -> PullSummary {
         client: bed.client(),
         folder: folder.to_owned(),
         jobs: 4,
+        enough_rate: ENOUGH_RATE,
         reporter: bed.told.clone(),
     };
     let remote = read_remote(&bed.client(), &bed.target(name)).await.unwrap();

@@ -8,7 +8,7 @@ use fault_proxy::registry::RegistryConfig;
 use fault_proxy::{Fault, FaultRule};
 use model_packer::packed::{Remote, derive_again, read_lock, read_remote};
 use model_packer::prepare::{LayerContent, PackOptions};
-use model_packer::pull::{PullSettings, PullSummary, pull};
+use model_packer::pull::{ENOUGH_RATE, PullSettings, PullSummary, pull};
 use model_packer::push::push;
 use model_packer::selection::Wishes;
 
@@ -19,7 +19,7 @@ async fn remote(bed: &Bed, name: &str) -> Remote {
 }
 
 async fn fetch(bed: &Bed, name: &str, folder: &std::path::Path) -> Result<PullSummary, model_packer::PackError> {
-    fetch_by(bed, name, folder, 2).await
+    fetch_by(bed, name, folder, 2, ENOUGH_RATE).await
 }
 
 async fn fetch_by(
@@ -27,11 +27,13 @@ async fn fetch_by(
     name: &str,
     folder: &std::path::Path,
     jobs: usize,
+    enough_rate: u64,
 ) -> Result<PullSummary, model_packer::PackError> {
     let settings = PullSettings {
         client: bed.client(),
         folder: folder.to_owned(),
         jobs,
+        enough_rate,
         reporter: bed.told.clone(),
     };
     pull(&remote(bed, name).await, &settings).await
@@ -101,27 +103,29 @@ async fn cut_answers_and_ignored_ranges_are_survived() {
 }
 
 #[tokio::test]
-async fn large_files_that_are_fewer_than_the_jobs_come_by_several_requests_each() {
-    let bed = Bed::of_size(20 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+async fn large_files_that_are_fewer_than_the_jobs_come_by_several_requests_each_unless_one_is_fast() {
+    let bed = Bed::of_size(40 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
     bed.push("hf://owner/model", "m:v1").await.unwrap();
     let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
-    let whole = 20 << 20;
-    for (jobs, fault, requests) in [
-        (2, None, 1..=1),
-        (4, None, 4..=4),
-        (4, Some(Fault::Cut { after: 1000 }), 5..=5),
-        (4, Some(Fault::IgnoreRange), 4..=5),
-        (4, Some(Fault::OtherRange { shift: 7 }), 4..=5),
-        (4, Some(Fault::ShortRange { most: 1 << 20 }), 5..=5),
-        // The file is empty again then, and all parts come anew.
-        (4, Some(Fault::WrongByte { at: whole / 2 }), 5..=8),
+    let (slow, fast, middle) = (u64::MAX, 1, 20 << 20);
+    for (jobs, enough_rate, fault, requests) in [
+        (2, slow, None, 1..=1),
+        // The first megabytes, and the rest.
+        (4, fast, None, 2..=2),
+        // The first megabytes, and four parts.
+        (4, slow, None, 5..=5),
+        (4, slow, Some(Fault::Cut { after: 1000 }), 6..=6),
+        (4, slow, Some(Fault::IgnoreRange), 5..=6),
+        (4, slow, Some(Fault::OtherRange { shift: 7 }), 5..=6),
+        // The file is empty again then, and all of it comes anew.
+        (4, slow, Some(Fault::WrongByte { at: middle }), 6..=10),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let before = bed.registry.count("GET", &digest);
         if let Some(fault) = fault.clone() {
-            bed.registry.inject(FaultRule::once("GET", &digest, fault).after(1));
+            bed.registry.inject(FaultRule::once("GET", &digest, fault).after(2));
         }
-        fetch_by(&bed, "m:v1", folder.path(), jobs).await.unwrap();
+        fetch_by(&bed, "m:v1", folder.path(), jobs, enough_rate).await.unwrap();
         assert_same(&bed, folder.path());
         let made = bed.registry.count("GET", &digest) - before;
         assert!(requests.contains(&made), "{made} requests by {jobs} jobs and {fault:?}");
@@ -130,18 +134,18 @@ async fn large_files_that_are_fewer_than_the_jobs_come_by_several_requests_each(
 
 #[tokio::test]
 async fn where_a_registry_ignores_ranges_the_rest_of_a_large_file_comes_by_one_request() {
-    let bed = Bed::of_size(48 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    let bed = Bed::of_size(64 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
     bed.push("hf://owner/model", "m:v1").await.unwrap();
     let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
     let before = bed.registry.count("GET", &digest);
     bed.registry
         .inject(FaultRule::once("GET", &digest, Fault::IgnoreRange).always());
     let folder = tempfile::tempdir().unwrap();
-    fetch_by(&bed, "m:v1", folder.path(), 4).await.unwrap();
+    fetch_by(&bed, "m:v1", folder.path(), 4, u64::MAX).await.unwrap();
     assert_same(&bed, folder.path());
-    // Eight parts would be eight.
+    // The first megabytes and eight parts would be nine.
     let made = bed.registry.count("GET", &digest) - before;
-    assert!(made <= 6, "{made}");
+    assert!(made <= 7, "{made}");
 }
 
 #[tokio::test]

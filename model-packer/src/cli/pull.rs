@@ -7,7 +7,7 @@ use super::arguments::{Output, Pull, Shared};
 use super::setup;
 use crate::error::PackError;
 use crate::packed::read_remote;
-use crate::pull::{PullSettings, PullSummary, pull};
+use crate::pull::{ENOUGH_RATE, PullSettings, PullSummary, pull};
 use crate::report::Event;
 use crate::text;
 
@@ -28,6 +28,7 @@ pub(super) async fn run(command: &Pull, shared: &Shared) -> Result<(), PackError
         client,
         folder: command.folder.clone(),
         jobs: usize::from(shared.jobs),
+        enough_rate: ENOUGH_RATE,
         reporter: Arc::clone(&reporter),
     };
     let outcome = pull(&remote, &settings).await;

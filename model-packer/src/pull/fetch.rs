@@ -4,6 +4,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use artifact::{Digest, FilePieces, PackedFile};
 use registry::Reference;
@@ -22,6 +23,8 @@ use crate::report::{Arrival, Event};
 
 /// Progress is told each time so many bytes came.
 const TELL_EVERY: u64 = 1 << 20;
+/// How much of a large file is brought by one request before it is known whether more would help.
+const TRIAL: u64 = 16 << 20;
 
 /// A file on its way from a registry to the folder.
 pub(super) struct Fetch {
@@ -117,7 +120,7 @@ impl Fetch {
             size,
             offset: start,
         });
-        if self.in_one {
+        if self.in_one || self.one_is_fast(&mut written, size).await? {
             self.fetch_in_one(&mut written, size).await?;
         } else {
             self.fetch_in_parts(&mut written, size).await?;
@@ -139,6 +142,15 @@ impl Fetch {
             self.settings.reporter.tell(&Event::Progress { path, offset });
         }
         Ok(())
+    }
+
+    /// Whether one connection brings the first megabytes so fast that several would only cost the registry more.
+    async fn one_is_fast(&self, written: &mut Written, size: u64) -> Result<bool, PackError> {
+        let (start, begun) = (written.hasher.bytes(), Instant::now());
+        self.fetch_in_one(written, size.min(start + TRIAL)).await?;
+        let came = written.hasher.bytes() - start;
+        let enough = came.saturating_mul(1000) / self.settings.enough_rate.max(1);
+        Ok(begun.elapsed() <= Duration::from_millis(enough))
     }
 
     /// An answer that is short again and again leaves the file short, which its digest tells.

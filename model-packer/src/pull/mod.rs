@@ -36,6 +36,10 @@ const PIECE_MAP_LIMIT: usize = 256 << 20;
 /// How the names of weights end that engines look for in a folder.
 const WEIGHT_ENDS: [&str; 2] = [".safetensors", ".gguf"];
 
+/// About half of what one core hashes; above that more connections for a file bring little, and registries read ahead for each
+/// range.
+pub const ENOUGH_RATE: u64 = 400 << 20;
+
 /// How to pull.
 #[derive(Clone)]
 pub struct PullSettings {
@@ -45,6 +49,8 @@ pub struct PullSettings {
     pub folder: PathBuf,
     /// Files at the same time.
     pub jobs: usize,
+    /// Bytes per second of one connection at which a large file needs no other: see [`ENOUGH_RATE`].
+    pub enough_rate: u64,
     /// Who is told.
     pub reporter: Reporter,
 }

@@ -18,6 +18,9 @@ const REGISTRY: &str = "127.0.0.1:5099";
 /// Where another implementation listens, for what depends on it.
 const OTHER_REGISTRY: &str = "127.0.0.1:5098";
 const HUB: &str = "127.0.0.1:8099";
+/// The same files from a hub whose content network gives each connection so much a second.
+const SLOW_HUB: &str = "127.0.0.1:8098";
+const SLOW_RATE: u64 = 48 << 20;
 const SHARDS: usize = 8;
 const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}"#;
 
@@ -61,7 +64,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let _registry = start_registry(&store.ensure("docker-registry")?, REGISTRY, &folder.join("registry"))?;
     let other = folder.join("other-registry");
     let _other = start_registry(&store.ensure("distribution")?, OTHER_REGISTRY, &other)?;
-    let _hub = start_hub(&folder)?;
+    let _hub = start_hub(&folder, HUB, "[]")?;
+    let slow = format!(
+        r#"[{{"path": "", "side": "content-network", "times": {}, "fault": {{"kind": "slow", "rate": {SLOW_RATE}}}}}]"#,
+        u32::MAX
+    );
+    let _slow_hub = start_hub(&folder, SLOW_HUB, &slow)?;
     let bench = Bench {
         oras: store.ensure("oras")?,
         runs: arguments.runs.max(1),
@@ -79,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bench.runs
     );
     bench.pushes()?;
-    bench.single()?;
+    bench.slow_hub()?;
     bench.pulls("shards", &bench.model())?;
     bench.pulls("single", &bench.folder.join("hub/bench/single"))?;
     bench.wire()
@@ -145,15 +153,12 @@ fn start_registry(program: &Path, address: &str, data: &Path) -> anyhow::Result<
     )
 }
 
-fn start_hub(folder: &Path) -> anyhow::Result<Service> {
-    let hub = binaries::path("standin-hub");
-    start(
-        Command::new(hub)
-            .arg("--root")
-            .arg(folder.join("hub"))
-            .args(["--listen", HUB, "--page-size", "1000"]),
-        HUB,
-    )
+fn start_hub(folder: &Path, address: &str, faults: &str) -> anyhow::Result<Service> {
+    let script = folder.join("faults.json");
+    fs::write(&script, faults)?;
+    let mut command = Command::new(binaries::path("standin-hub"));
+    command.arg("--root").arg(folder.join("hub")).arg("--script").arg(script);
+    start(command.args(["--listen", address, "--page-size", "1000"]), address)
 }
 
 fn start(command: &mut Command, address: &str) -> anyhow::Result<Service> {
@@ -187,12 +192,16 @@ impl Bench {
     }
 
     fn packer(&self, arguments: &[&str]) -> Command {
+        self.packer_at(HUB, arguments)
+    }
+
+    fn packer_at(&self, hub: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(binaries::path("model-packer"));
         command
             .args(arguments)
             .args(["--plain-http", "--output", "json", "--include", "*", "--state"])
             .arg(self.folder.join("state"));
-        command.env("HF_ENDPOINT", format!("http://{HUB}"));
+        command.env("HF_ENDPOINT", format!("http://{hub}"));
         command
     }
 
@@ -232,10 +241,7 @@ impl Bench {
         let ours = self.best("push of a folder: model-packer", || {
             Ok(self.packer(&["push", &model, &target]))
         })?;
-        let theirs = self.best("hub to registry: curl, then oras", || self.shell(DOWNLOAD_THEN_PUSH))?;
-        let stream = self.best("hub to registry: model-packer", || {
-            Ok(self.packer(&["push", "hf://bench/model", &target]))
-        })?;
+        let (times, stream) = self.from_hub(HUB)?;
         ratio("push wall against curl (target at most 1.05)", ours.wall / floor.wall);
         ratio("push wall against oras", ours.wall / oras.wall);
         ratio(
@@ -246,10 +252,7 @@ impl Bench {
             "push processor against a hash pass and curl's sending",
             ours.processor / (hash.processor + floor.processor),
         );
-        ratio(
-            "hub to registry, times faster (target at least 1.8)",
-            theirs.wall / stream.wall,
-        );
+        ratio("hub to registry, times faster (target at least 1.8)", times);
         println!(
             "peak memory of a push {:.1} MiB (target under 64)\n",
             mebibytes(ours.peak_kib.max(stream.peak_kib))
@@ -291,15 +294,35 @@ impl Bench {
         Ok(())
     }
 
-    /// By one request at a time, and by several.
-    fn single(&self) -> anyhow::Result<()> {
+    /// How many times faster than a download and a push after it, and what it took.
+    fn from_hub(&self, hub: &str) -> anyhow::Result<(f64, Taken)> {
+        let target = format!("{REGISTRY}/bench/m:v1");
+        let theirs = self.best("hub to registry: curl, then oras", || {
+            let mut command = self.shell(DOWNLOAD_THEN_PUSH)?;
+            command.env("HUB", hub);
+            Ok(command)
+        })?;
+        let ours = self.best("hub to registry: model-packer", || {
+            Ok(self.packer_at(hub, &["push", "hf://bench/model", &target]))
+        })?;
+        Ok((theirs.wall / ours.wall, ours))
+    }
+
+    /// As from the content network of a real hub: there each connection has a limit, and one file has one connection unless the
+    /// client asks for parts of it.
+    fn slow_hub(&self) -> anyhow::Result<()> {
+        println!("a hub that gives each connection {} MiB a second:", SLOW_RATE >> 20);
+        let (times, _) = self.from_hub(SLOW_HUB)?;
+        ratio("hub to registry, times faster (target at least 1.8)", times);
         let target = format!("{REGISTRY}/bench/single:v1");
+        let mut walls = Vec::new();
         for jobs in ["1", "4"] {
-            let name = format!("hub to registry, one large file, --jobs {jobs}: model-packer");
-            self.best(&name, || {
-                Ok(self.packer(&["push", "hf://bench/single", &target, "--jobs", jobs]))
+            let taken = self.best(&format!("one large file, --jobs {jobs}: model-packer"), || {
+                Ok(self.packer_at(SLOW_HUB, &["push", "hf://bench/single", &target, "--jobs", jobs]))
             })?;
+            walls.push(taken.wall);
         }
+        ratio("one large file, times faster by four requests", walls[0] / walls[1]);
         println!();
         Ok(())
     }
@@ -377,7 +400,6 @@ impl Bench {
         command
             .env("FILES", names.join(" "))
             .env("REGISTRY", REGISTRY)
-            .env("HUB", HUB)
             .env("ORAS", &self.oras)
             .env("OUT", self.folder.join("download"));
         Ok(command)
