@@ -157,7 +157,11 @@ fn start_hub(folder: &Path, address: &str, faults: &str) -> anyhow::Result<Servi
     let script = folder.join("faults.json");
     fs::write(&script, faults)?;
     let mut command = Command::new(binaries::path("standin-hub"));
-    command.arg("--root").arg(folder.join("hub")).arg("--script").arg(script);
+    command
+        .arg("--root")
+        .arg(folder.join("hub"))
+        .arg("--script")
+        .arg(script);
     start(command.args(["--listen", address, "--page-size", "1000"]), address)
 }
 
@@ -241,7 +245,7 @@ impl Bench {
         let ours = self.best("push of a folder: model-packer", || {
             Ok(self.packer(&["push", &model, &target]))
         })?;
-        let (times, stream) = self.from_hub(HUB)?;
+        let (times, stream) = self.hub_to_registry(HUB)?;
         ratio("push wall against curl (target at most 1.05)", ours.wall / floor.wall);
         ratio("push wall against oras", ours.wall / oras.wall);
         ratio(
@@ -295,7 +299,7 @@ impl Bench {
     }
 
     /// How many times faster than a download and a push after it, and what it took.
-    fn from_hub(&self, hub: &str) -> anyhow::Result<(f64, Taken)> {
+    fn hub_to_registry(&self, hub: &str) -> anyhow::Result<(f64, Taken)> {
         let target = format!("{REGISTRY}/bench/m:v1");
         let theirs = self.best("hub to registry: curl, then oras", || {
             let mut command = self.shell(DOWNLOAD_THEN_PUSH)?;
@@ -312,7 +316,7 @@ impl Bench {
     /// client asks for parts of it.
     fn slow_hub(&self) -> anyhow::Result<()> {
         println!("a hub that gives each connection {} MiB a second:", SLOW_RATE >> 20);
-        let (times, _) = self.from_hub(SLOW_HUB)?;
+        let (times, _) = self.hub_to_registry(SLOW_HUB)?;
         ratio("hub to registry, times faster (target at least 1.8)", times);
         let target = format!("{REGISTRY}/bench/single:v1");
         let mut walls = Vec::new();
