@@ -207,8 +207,9 @@ impl PackError {
             Self::TooLargeBlob { .. } => Some(
                 "push to a registry that takes larger blobs (`model-packer doctor` shows what is known of one), or pack a variant with smaller files".into(),
             ),
-            Self::TensorTwice { second, .. } => Some(format!(
-                "they are two weight sets: leave one out, for example --exclude '{second}'"
+            Self::TensorTwice { first, second, .. } => Some(format!(
+                "they are two weight sets: leave one out, for example --exclude '{}'",
+                if is_loaders_name(second) { first } else { second }
             )),
             Self::WrongPart { .. } => Some("parts were mixed up when they were named or uploaded: fetch the file again, or use another revision".into()),
             Self::EmptyWeights(_) => Some("an upload or a download broke off: fetch the file again, or use another revision".into()),
@@ -238,4 +239,11 @@ impl PackError {
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Internal(_))
     }
+}
+
+/// Whether loaders look for this name first, so that it is the last to be left out.
+fn is_loaders_name(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.split(['.', '-']).next().unwrap_or(name);
+    ["model", "pytorch_model", "diffusion_pytorch_model"].contains(&stem)
 }

@@ -20,6 +20,9 @@ const KEPT_FILE: u64 = 1 << 20;
 /// All files that are held together.
 const KEPT_TOTAL: u64 = 16 << 20;
 
+/// Bytes of two files that are compared in memory.
+const COMPARED_AT_ONCE: usize = 4 << 20;
+
 /// A source, read as far as a decision needs it.
 pub struct Gathered {
     /// The listing at one commit.
@@ -82,7 +85,7 @@ pub async fn gather(source: Arc<dyn ModelSource>, wishes: &Wishes) -> Result<Gat
     gathered.refuse_pointers().await?;
     gathered.read_headers().await?;
     gathered.refuse_wrong_parts()?;
-    gathered.refuse_tensors_twice()?;
+    gathered.refuse_tensors_twice().await?;
     gathered.facts = gathered.derive()?;
     gathered.drop_large();
     Ok(gathered)
@@ -199,9 +202,10 @@ impl Gathered {
     }
 
     /// A loader takes all files of a folder together, and the last one that has a tensor wins. Files of one index are compared with it.
-    fn refuse_tensors_twice(&self) -> Result<(), PackError> {
+    async fn refuse_tensors_twice(&self) -> Result<(), PackError> {
         let indexes = self.indexes();
         let mut seen: HashMap<(&str, &str), &str> = HashMap::new();
+        let mut equal: BTreeSet<(&str, &str)> = BTreeSet::new();
         for (path, header) in &self.headers {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             let Header::Safetensors(header) = header else { continue };
@@ -212,7 +216,12 @@ impl Gathered {
                 let of_one_index = indexes
                     .iter()
                     .any(|names| names.contains(first) && names.contains(path));
-                if !of_one_index && !self.may_be_equal(first, path) {
+                if of_one_index || equal.contains(&(first, path.as_str())) {
+                    continue;
+                }
+                if self.are_equal(first, path).await? {
+                    equal.insert((first, path));
+                } else {
                     return Err(PackError::TensorTwice {
                         tensor: tensor.name.clone(),
                         first: first.to_owned(),
@@ -234,14 +243,28 @@ impl Gathered {
             .collect()
     }
 
-    /// Names of one content, such as links: by the hub's hash, and where there is none by everything that was read of them.
-    fn may_be_equal(&self, first: &str, second: &str) -> bool {
-        let listed = |path: &str| self.snapshot.file(path).map(|file| (&file.hash, file.size));
+    /// Names of one content, such as links: by the hub's hash, and where there is none by their bytes, of which the first that
+    /// differs ends it.
+    async fn are_equal(&self, first: &str, second: &str) -> Result<bool, PackError> {
         let header = |path: &str| match self.headers.get(path) {
             Some(Header::Safetensors(header)) => Some(&header.tensors),
             _ => None,
         };
-        listed(first) == listed(second) && header(first) == header(second)
+        let (left, right) = (self.listed(first)?, self.listed(second)?);
+        if left.size != right.size || left.hash != right.hash || header(first) != header(second) {
+            return Ok(false);
+        }
+        if left.hash != HubHash::Unknown {
+            return Ok(true);
+        }
+        let (left, right) = (self.reader(left), self.reader(right));
+        for start in (0..left.file().size).step_by(COMPARED_AT_ONCE) {
+            let range = start..left.file().size.min(start + COMPARED_AT_ONCE as u64);
+            if left.read(range.clone()).await? != right.read(range).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// No facts are no error for a set of files that is no model by itself, such as a component of a pipeline.

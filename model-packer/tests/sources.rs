@@ -72,6 +72,46 @@ async fn bed_with_a_cap() -> (Bed, HubSettings) {
 }
 
 #[tokio::test]
+async fn folders_in_folders_without_end_are_no_repository() {
+    let (bed, settings) = bed_with_a_cap().await;
+    bed.write(&format!("{}x.txt", "d/".repeat(70)), "x");
+    let refused = bed.gather_with(SOURCE, &Wishes::default(), &settings).await;
+    let error = bed::chain(&refused.err().unwrap());
+    assert!(error.contains("its folders never end"), "{error}");
+}
+
+#[tokio::test]
+async fn files_of_a_folder_with_the_same_tensors_are_one_set_only_when_they_are_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, tuned) = (
+        bed::safetensors("layer.0", 5 << 20, 1),
+        bed::safetensors("layer.0", 5 << 20, 2),
+    );
+    std::fs::write(folder.path().join("config.json"), r#"{"model_type": "llama"}"#).unwrap();
+    std::fs::write(folder.path().join("model.safetensors"), &model).unwrap();
+    let bed = Bed::start().await;
+    let source = folder.path().to_str().unwrap();
+    for (name, content, hint) in [
+        ("copy.safetensors", &model, None),
+        ("tuned.safetensors", &tuned, Some("--exclude 'tuned.safetensors'")),
+        ("a-tuned.safetensors", &tuned, Some("--exclude 'a-tuned.safetensors'")),
+    ] {
+        let beside = folder.path().join(name);
+        std::fs::write(&beside, content).unwrap();
+        let error = bed.gather(source, &Wishes::default()).await.err();
+        assert_eq!(
+            error
+                .and_then(|error| error.hint())
+                .as_deref()
+                .map(|said| hint.is_some_and(|hint| said.contains(hint))),
+            hint.map(|_| true),
+            "{name}"
+        );
+        std::fs::remove_file(beside).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_listing_that_reached_the_cap_is_walked_folder_by_folder() {
     let (bed, settings) = bed_with_a_cap().await;
     let gathered = bed.gather_with(SOURCE, &Wishes::default(), &settings).await.unwrap();

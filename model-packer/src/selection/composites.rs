@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::indexes::names_in;
 use super::variants::is_of_a_family;
-use super::weights::{Format, choose_in, format_in, is_weight, split};
+use super::weights::{Format, choose_in, format_in, is_weight, split, warn_of_pickles};
 use super::{Draft, SelectionError, Texts, adapters};
 
 const MODULES: &str = "modules.json";
@@ -84,7 +84,7 @@ pub(super) fn diffusers_folders(draft: &Draft<'_>, texts: &Texts) -> Result<Opti
 
 pub(super) fn choose_diffusers(draft: &mut Draft<'_>, texts: &Texts, folders: &[String]) -> Result<(), SelectionError> {
     draft.pipeline = true;
-    take_what_is_named(draft);
+    take_what_is_named(draft, "");
     for folder in folders {
         leave_unknown_names(draft, texts, folder);
         if let Some(format) = format_in(draft, folder) {
@@ -106,21 +106,22 @@ pub(super) fn choose_diffusers(draft: &mut Draft<'_>, texts: &Texts, folders: &[
     Ok(())
 }
 
-/// A single file of the whole pipeline in the root, which a user may want beside the folders.
-fn take_what_is_named(draft: &mut Draft<'_>) {
+/// What a user names whole he wants beside the set: a single file of the whole pipeline, a head that only some servers load.
+pub(super) fn take_what_is_named(draft: &mut Draft<'_>, folder: &str) {
     let named: Vec<&str> = draft
-        .in_folder("")
+        .in_folder(folder)
         .iter()
         .map(|file| file.path.as_str())
         .filter(|path| is_weight(path) && draft.wishes.include.names(path))
         .collect();
+    warn_of_pickles(draft, named.iter().copied());
     for path in named {
         draft.take(path, FileKind::Weight, "an include pattern names it");
     }
 }
 
 /// Where a folder has files under the names that loaders look for, or an index that names them, the others are not loaded.
-fn leave_unknown_names(draft: &mut Draft<'_>, texts: &Texts, folder: &str) {
+pub(super) fn leave_unknown_names(draft: &mut Draft<'_>, texts: &Texts, folder: &str) {
     let open = draft.in_folder(folder).into_iter().map(|file| file.path.as_str());
     let (weights, others): (Vec<&str>, Vec<&str>) = open.partition(|path| is_weight(path));
     let lists = others.into_iter().filter_map(|path| names_in(path, texts.get(path)?));

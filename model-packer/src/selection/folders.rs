@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::composites::take_what_is_named;
 use super::shards::check_numbering;
-use super::weights::{choose_in, format_in, is_weight, split};
+use super::weights::{choose_in, format_in, is_of_a_set, is_weight, split};
 use super::{Draft, SelectionError, Texts, adapters, gguf};
 
 pub(super) fn choose_included(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), SelectionError> {
@@ -25,6 +26,9 @@ fn choose_folder(draft: &mut Draft<'_>, texts: &Texts, folder: &str) -> Result<(
         choose_in(draft, texts, folder, format)?;
         chosen = true;
     }
+    if chosen {
+        take_what_is_named(draft, folder);
+    }
     let rest: Vec<&str> = draft
         .in_folder(folder)
         .iter()
@@ -32,8 +36,11 @@ fn choose_folder(draft: &mut Draft<'_>, texts: &Texts, folder: &str) -> Result<(
         .filter(|path| is_weight(path))
         .collect();
     if chosen {
-        for path in rest {
-            draft.leave(path, "a second weight set of its folder; --format chooses");
+        for path in rest.into_iter().filter(|path| is_of_a_set(path)) {
+            draft.leave(
+                path,
+                "a second weight set of its folder; --format chooses, or --include with its whole name",
+            );
         }
         return Ok(());
     }

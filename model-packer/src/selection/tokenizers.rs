@@ -16,13 +16,15 @@ pub(super) fn is_tokenizer(path: &str) -> bool {
         "merges.",
         "sentencepiece",
     ];
-    let vocabulary = name.starts_with("vocab")
+    let vocabulary = name.contains("vocab")
         && ["json", "txt", "bpe", "model"]
             .iter()
             .any(|suffix| has_extension(name, suffix));
     let suffixes = ["model", "spm", "tiktoken", "codes", "bpe"];
     vocabulary
         || name.starts_with("vocab.")
+        || (name.starts_with("tokenizer.") && has_extension(name, "json"))
+        || name == "seg_dict"
         || prefixes.iter().any(|prefix| name.starts_with(prefix))
         || suffixes.iter().any(|suffix| has_extension(name, suffix))
 }

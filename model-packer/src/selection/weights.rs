@@ -3,7 +3,9 @@
 use artifact::FileKind;
 use serde::{Deserialize, Serialize};
 
-use super::composites::{choose_diffusers, choose_module, diffusers_folders, module_folders};
+use super::composites::{
+    choose_diffusers, choose_module, diffusers_folders, leave_unknown_names, module_folders, take_what_is_named,
+};
 use super::indexes::{index_of, indexed_files};
 use super::shards::{Shard, check_numbering};
 use super::variants::choose_variant;
@@ -107,18 +109,31 @@ pub(crate) fn choose(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), Selecti
 }
 
 fn choose_plain(draft: &mut Draft<'_>, texts: &Texts) -> Result<(), SelectionError> {
+    if is_component(draft, texts) {
+        leave_unknown_names(draft, texts, "");
+    }
     if !adapters::choose(draft, "") {
         match root_format(draft)? {
             Some(Format::Gguf) => gguf::choose(draft)?,
             Some(format) => choose_in(draft, texts, "", format)?,
             None => {}
         }
-        for folder in module_folders(draft, texts) {
-            choose_module(draft, texts, &folder)?;
-        }
     }
+    for folder in module_folders(draft, texts) {
+        choose_module(draft, texts, &folder)?;
+    }
+    take_what_is_named(draft, "");
     leave_other_sets(draft);
     Ok(())
+}
+
+/// A part of a pipeline by itself, such as a VAE, says which class of diffusers loads it, and that loads files by their names.
+fn is_component(draft: &Draft<'_>, texts: &Texts) -> bool {
+    let config = texts.get("config.json").filter(|_| draft.is_open("config.json"));
+    let config: serde_json::Value = config
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    config["_class_name"].is_string()
 }
 
 /// The format asked for, else the first of the loaders' order.
@@ -235,6 +250,7 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
         .collect();
     let files = drop_consolidated(draft, files, format);
     let files = drop_adapter(draft, files);
+    let files = drop_beside_model(draft, files);
     let files = choose_variant(draft, &files, format)?;
     check_numbering(&files)?;
     if files.len() > 1 && files.iter().all(|path| Shard::of(path).is_none()) {
@@ -245,6 +261,26 @@ fn unindexed_files<'a>(draft: &mut Draft<'a>, folder: &str, format: Format) -> R
         ));
     }
     Ok(files)
+}
+
+/// The same weights as another library writes them, and parts that a library loads by the language that is wished.
+const BESIDE_MODEL: [&str; 2] = ["open_clip_", "adapter."];
+
+/// What transformers does not load beside `model.safetensors`.
+fn drop_beside_model<'a>(draft: &mut Draft<'a>, files: Vec<&'a str>) -> Vec<&'a str> {
+    let is_model = |path: &&str| split(path).1.starts_with("model.") || split(path).1.starts_with("model-");
+    if !files.iter().any(is_model) {
+        return files;
+    }
+    let beside = |path: &&str| BESIDE_MODEL.iter().any(|start| split(path).1.starts_with(start));
+    let (others, rest): (Vec<_>, Vec<_>) = files.into_iter().partition(beside);
+    for path in others.into_iter().filter(|path| !draft.wishes.include.names(path)) {
+        draft.leave(
+            path,
+            "not loaded with the model; --include with its whole name takes it",
+        );
+    }
+    rest
 }
 
 /// What changes a model is no part of it.
@@ -283,19 +319,27 @@ fn leave_other_sets(draft: &mut Draft<'_>) {
         .filter(|path| is_weight(path))
         .collect();
     for path in root {
-        if chosen && Format::ALL.iter().any(|format| path.ends_with(format.suffix())) {
-            draft.leave(path, "a second weight set; --format chooses");
-        } else if chosen || !draft.wishes.include.matches(path) {
+        if chosen && is_of_a_set(path) {
+            draft.leave(
+                path,
+                "a second weight set; --format chooses, or --include with its whole name",
+            );
+        } else if !draft.wishes.include.matches(path) {
             draft.leave(path, no_set(path));
         }
     }
+}
+
+/// Whether a `--format` could choose it.
+pub(super) fn is_of_a_set(path: &str) -> bool {
+    Format::ALL.iter().any(|format| path.ends_with(format.suffix()))
 }
 
 /// Why weights are in none of the sets.
 fn no_set(path: &str) -> &'static str {
     if has_extension(path, "pth") {
         "a pickle named *.pth, which servers do not load by themselves; --include takes it"
-    } else if !Format::ALL.iter().any(|format| path.ends_with(format.suffix())) {
+    } else if !is_of_a_set(path) {
         "loaders look for its extension in small letters; --include takes it"
     } else {
         "no weights that a server loads by themselves; --include takes it"

@@ -10,6 +10,7 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
 use super::http::{Answer, Document, HubClient, escape};
+use super::links::next_page;
 use super::refusals::{message_of, status_error};
 use super::settings::HubSettings;
 use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
@@ -140,7 +141,7 @@ impl HuggingFace {
             for entry in entries.into_iter().filter(|entry| entry.kind != "directory") {
                 files.push(listed(id, entry)?);
             }
-            match next_page(document.header("link")) {
+            match next_page(&document.headers).map_err(|problem| bad_answer(id, problem))? {
                 None => return sorted(id, files),
                 Some(next) => {
                     let next = url
@@ -375,28 +376,9 @@ pub(crate) fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The target of `rel="next"` in a Link header.
-fn next_page(link: Option<&str>) -> Option<String> {
-    link?.split(',').find_map(|part| {
-        let (target, parameters) = part.trim().strip_prefix('<')?.split_once('>')?;
-        parameters.contains("rel=\"next\"").then(|| target.to_owned())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_next_page_is_found_among_other_links() {
-        let link = r#"<https://a/x?cursor=1>; rel="prev", <https://huggingface.co/api/y?cursor=2>; rel="next""#;
-        assert_eq!(
-            next_page(Some(link)).as_deref(),
-            Some("https://huggingface.co/api/y?cursor=2")
-        );
-        assert_eq!(next_page(Some("<x>; rel=\"last\"")), None);
-        assert_eq!(next_page(None), None);
-    }
 
     #[test]
     fn the_hash_is_read_from_either_spelling_and_a_masked_one_is_refused() {

@@ -10,6 +10,7 @@ mod folder;
 mod home;
 mod http;
 mod hugging_face;
+mod links;
 mod model_scope;
 mod parts;
 mod range;

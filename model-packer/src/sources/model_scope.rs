@@ -75,6 +75,10 @@ impl Entry {
     }
 }
 
+/// Folders in folders, and folders in all: more is no repository.
+const DEPTH_LIMIT: usize = 64;
+const FOLDER_LIMIT: usize = 20_000;
+
 impl ModelScope {
     /// Nothing is asked yet. `main` means the hub's `master`.
     pub fn new(id: String, revision: Option<String>, settings: &HubSettings) -> Result<Self, SourceError> {
@@ -159,6 +163,12 @@ impl ModelScope {
                 } else if seen.insert(entry.path.clone()) {
                     folders.push(entry.path);
                 }
+            }
+            let deep = folders
+                .last()
+                .is_some_and(|folder| folder.split('/').count() > DEPTH_LIMIT);
+            if deep || seen.len() > FOLDER_LIMIT {
+                return Err(self.bad_answer("its folders never end".into()));
             }
         }
         Ok(Some(files))

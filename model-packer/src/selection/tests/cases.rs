@@ -99,6 +99,135 @@ fn indexes_and_adapters() -> Vec<Case> {
     ]
 }
 
+const WHOLE: &str = r#"{"weight_map": {"a": "model-1.safetensors"}}"#;
+const VAE: &str = r#"{"_class_name": "AutoencoderKL"}"#;
+
+/// Weights beside the set that a server loads.
+fn beside_the_set() -> Vec<Case> {
+    const HEADS: &[&str] = &[
+        "colbert_linear.pt",
+        "model.safetensors",
+        "sparse_linear.pt",
+        "tokenizer.json",
+    ];
+    const PARTS: &[&str] = &[
+        "model-1.safetensors",
+        "model.safetensors.index.json",
+        "text.pth",
+        "vae.pth",
+    ];
+    const BELOW: &[&str] = &["tokenizer.json", "sub/pytorch_model.bin", "sub/extra.pt", "sub/more.pt"];
+    vec![
+        (
+            "heads that only some servers load",
+            HEADS,
+            NO_TEXT,
+            NO_FLAG,
+            Takes(&["model.safetensors", "tokenizer.json"], ""),
+        ),
+        (
+            "heads that are named",
+            HEADS,
+            NO_TEXT,
+            &[("include", "*\ncolbert_linear.pt\nsparse_linear.pt")],
+            Takes(HEADS, "the weights are pickles"),
+        ),
+        (
+            "pickles that no set takes, and everything is wished for",
+            PARTS,
+            &[("model.safetensors.index.json", WHOLE)],
+            &[("include", "*")],
+            Takes(PARTS, "pickles"),
+        ),
+        (
+            "a file of a folder that is named",
+            BELOW,
+            NO_TEXT,
+            &[("include", "*\nsub/extra.pt")],
+            Takes(&["sub/extra.pt", "sub/pytorch_model.bin", "tokenizer.json"], "pickles"),
+        ),
+    ]
+}
+
+fn for_other_loaders() -> Vec<Case> {
+    vec![
+        (
+            "adapters of languages beside their model",
+            &[
+                "model.safetensors",
+                "adapter.deu.safetensors",
+                "adapter.fra.safetensors",
+                "vocab.json",
+            ],
+            NO_TEXT,
+            NO_FLAG,
+            Takes(&["model.safetensors", "vocab.json"], ""),
+        ),
+        (
+            "the same weights for another library",
+            &["model.safetensors", "open_clip_model.safetensors", "tokenizer.json"],
+            NO_TEXT,
+            NO_FLAG,
+            Takes(&["model.safetensors", "tokenizer.json"], ""),
+        ),
+        (
+            "a part of a pipeline by itself",
+            &[
+                "config.json",
+                "diffusion_pytorch_model.safetensors",
+                "sdxl.vae.safetensors",
+            ],
+            &[("config.json", VAE)],
+            NO_FLAG,
+            Takes(&["config.json", "diffusion_pytorch_model.safetensors"], "no tokenizer"),
+        ),
+        (
+            "an adapter of a sentence encoder, with modules of its own",
+            &[
+                "adapter_config.json",
+                "adapter_model.safetensors",
+                "modules.json",
+                "1_Asym/model.safetensors",
+                "tokenizer.json",
+            ],
+            &[("modules.json", MODULES)],
+            NO_FLAG,
+            Takes(
+                &[
+                    "1_Asym/model.safetensors",
+                    "adapter_config.json",
+                    "adapter_model.safetensors",
+                    "modules.json",
+                    "tokenizer.json",
+                ],
+                "",
+            ),
+        ),
+        (
+            "large vocabularies of any name",
+            &[
+                "model.safetensors",
+                "shared_vocabulary.txt=2600000",
+                "entity_vocab.json=12000000",
+                "seg_dict=8000000",
+                "tokenizer.tok.json=7000000",
+            ],
+            NO_TEXT,
+            NO_FLAG,
+            Takes(
+                &[
+                    "entity_vocab.json",
+                    "model.safetensors",
+                    "seg_dict",
+                    "shared_vocabulary.txt",
+                    "tokenizer.tok.json",
+                ],
+                "",
+            ),
+        ),
+    ]
+}
+
 const MODULES: &str = r#"[{"path": "", "type": "T"}, {"path": "1_Asym", "type": "A"}]"#;
 const NESTED: &str = r#"[{"path": "parts/0_Transformer"}, {"path": "./parts/1_Pooling/"}]"#;
 const ROUTED: &str = r#"[{"path": "", "type": "sentence_transformers.models.Router"}]"#;
@@ -756,6 +885,8 @@ fn problem_of((name, files, texts, flags, answer): &Case) -> Option<String> {
 fn published_repositories_have_the_answer_that_was_decided_before() {
     let tables = [
         indexes_and_adapters,
+        beside_the_set,
+        for_other_loaders,
         sentence_encoders,
         routers_and_strangers,
         pipelines,
