@@ -1,6 +1,7 @@
 //! The bytes of a layer in a registry, taken up again where an answer broke.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use artifact::PackedFile;
 use bytes::{Buf as _, Bytes};
@@ -17,12 +18,14 @@ pub(crate) struct LayerReader<'a> {
     pub(crate) client: &'a Client,
     pub(crate) reference: &'a Reference,
     pub(crate) file: &'a PackedFile,
+    /// Set when the whole came where a part was asked for.
+    pub(crate) whole_came: &'a AtomicBool,
 }
 
 impl LayerReader<'_> {
     /// One request for a range. A layer that is shorter in the registry than the manifest says is known by any answer that tells its
     /// size.
-    pub(crate) async fn open(&self, range: Range<u64>) -> Result<Chunks, PackError> {
+    async fn open(&self, range: Range<u64>) -> Result<Chunks, PackError> {
         let digest = self.file.digest.as_str();
         let opened = self.client.open_blob(self.reference, digest, Some(range.clone())).await;
         let total = match &opened {
@@ -36,7 +39,11 @@ impl LayerReader<'_> {
                 found,
             });
         }
-        Ok(Chunks::new(opened?, range.start, range.end - range.start))
+        let opened = opened?;
+        if !opened.is_partial() && range != (0..self.file.size) {
+            self.whole_came.store(true, Ordering::Relaxed);
+        }
+        Ok(Chunks::new(opened, range.start, range.end - range.start))
     }
 
     /// The range by one request, and by one more each time that an answer breaks. An answer that is short again and again leaves
@@ -107,11 +114,6 @@ impl Chunks {
             left: length,
             stream,
         }
-    }
-
-    /// Whether a range comes, and not the whole of which it is a part.
-    pub(crate) fn is_partial(&self) -> bool {
-        self.stream.is_partial()
     }
 
     /// The next ones; `None` at the end of the range or of the answer, whichever is first.

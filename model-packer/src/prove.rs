@@ -2,6 +2,7 @@
 //! runtime mounts, that a tar is made of the files of the source and of nothing else.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 
 use artifact::{Digest, PackageFile, PackedFile, SOURCE_LOCK_PATH, bundle_entries, tar_header, tar_trailer_length};
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -67,6 +68,7 @@ async fn check_layer(
         client,
         reference: &remote.reference,
         file: first,
+        whole_came: &AtomicBool::new(false),
     };
     let read = layer.read(0..first.size, |chunk| {
         proof.take(chunk);

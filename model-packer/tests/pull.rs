@@ -151,6 +151,50 @@ async fn where_a_registry_ignores_ranges_the_rest_of_a_large_file_comes_by_one_r
     assert!(made <= 7, "{made}");
 }
 
+/// All files share the room for parts, and each must have its first part before its second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_files_of_several_parts_never_wait_for_each_other() {
+    let bed = Bed::start().await;
+    for number in 1..=8 {
+        let name = format!("model-{number:05}-of-00008.safetensors");
+        bed.write(&name, bed::safetensors(&format!("layer.{number}"), 26 << 20, number));
+    }
+    for name in [
+        SHARD,
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ] {
+        std::fs::remove_file(bed.file(name)).unwrap();
+    }
+    bed.push("hf://owner/model", "m:v1").await.unwrap();
+    for jobs in [9, 16] {
+        let folder = tempfile::tempdir().unwrap();
+        let pulled = fetch_by(&bed, "m:v1", folder.path(), jobs, u64::MAX);
+        let summary = tokio::time::timeout(std::time::Duration::from_mins(2), pulled).await;
+        assert!(summary.unwrap().unwrap().fetched > 8 * (26 << 20));
+    }
+}
+
+/// A network that breaks each answer after a while brings the model all the same, however it is asked for.
+#[tokio::test]
+async fn what_came_of_a_part_before_it_broke_is_kept() {
+    for pieces in [false, true] {
+        let bed = Bed::of_size(40 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+        let options = PackOptions {
+            pieces,
+            ..PackOptions::default()
+        };
+        bed.push_as("hf://owner/model", "m:v1", &options).await.unwrap();
+        let digest = remote(&bed, "m:v1").await.model.file(SHARD).unwrap().digest.to_string();
+        bed.registry
+            .inject(FaultRule::once("GET", &digest, Fault::Cut { after: 1_500_000 }).times(60));
+        let folder = tempfile::tempdir().unwrap();
+        let (jobs, enough_rate) = (4, u64::MAX);
+        fetch_by(&bed, "m:v1", folder.path(), jobs, enough_rate).await.unwrap();
+        assert_same(&bed, folder.path());
+    }
+}
+
 #[tokio::test]
 async fn an_unfinished_file_is_gone_on_with() {
     let bed = Bed::start().await;

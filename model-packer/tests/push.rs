@@ -62,12 +62,28 @@ async fn every_layer_is_the_file_of_the_hub_and_a_second_push_sends_nothing() {
     assert_eq!(bed.registry.leaks(), 0);
 }
 
-/// Requests for the shard at the hub and at its content network.
-fn shard_requests(bed: &Bed) -> (usize, usize) {
+const SINGLE: &str = "model.safetensors";
+
+/// A repository whose weights are one file.
+async fn bed_of_one_file(bytes: u64) -> Bed {
+    let bed = Bed::of_size(1 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    for name in [
+        SHARD,
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ] {
+        std::fs::remove_file(bed.file(name)).unwrap();
+    }
+    bed.write(SINGLE, bed::safetensors("layer.0", bytes, 5));
+    bed
+}
+
+/// Requests for the file at the hub and at its content network.
+fn file_requests(bed: &Bed) -> (usize, usize) {
     let requests = bed.hub.requests();
     let count = |side| {
-        let of_shard = requests.iter().filter(|request| request.target.contains(SHARD));
-        of_shard.filter(|request| request.side == side).count()
+        let of_file = requests.iter().filter(|request| request.target.contains(SINGLE));
+        of_file.filter(|request| request.side == side).count()
     };
     (count(Side::Hub), count(Side::ContentNetwork))
 }
@@ -87,11 +103,11 @@ async fn large_files_come_by_several_requests_each_without_asking_the_hub_for_ev
         (Some(expired), 1..=2, 5..=5),
         (Some(Fault::IgnoreRange), 0..=0, 3..=5),
     ] {
-        let bed = Bed::of_size(20 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+        let bed = bed_of_one_file(20 << 20).await;
         let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
-        let before = shard_requests(&bed);
+        let before = file_requests(&bed);
         if let Some(fault) = fault.clone() {
-            let rule = FaultRule::once(Side::ContentNetwork, SHARD, fault);
+            let rule = FaultRule::once(Side::ContentNetwork, SINGLE, fault);
             bed.hub.push_fault(rule.after(1));
         }
         let settings = PushSettings {
@@ -99,10 +115,10 @@ async fn large_files_come_by_several_requests_each_without_asking_the_hub_for_ev
             ..bed.push_settings("m:v1")
         };
         push(&prepared, &settings).await.unwrap();
-        let content = std::fs::read(bed.file(SHARD)).unwrap();
+        let content = std::fs::read(bed.file(SINGLE)).unwrap();
         let model = read(&bed, "m", "v1");
-        assert_eq!(model.file(SHARD).unwrap().digest, Digest::of(&content));
-        let after = shard_requests(&bed);
+        assert_eq!(model.file(SINGLE).unwrap().digest, Digest::of(&content));
+        let after = file_requests(&bed);
         let made = (after.0 - before.0, after.1 - before.1);
         assert!(
             at_hub.contains(&made.0) && elsewhere.contains(&made.1),
@@ -114,20 +130,20 @@ async fn large_files_come_by_several_requests_each_without_asking_the_hub_for_ev
 
 #[tokio::test]
 async fn where_ranges_are_ignored_the_rest_of_a_large_file_comes_by_one_request() {
-    let bed = Bed::of_size(48 << 20, 8 << 20, |_| {}, RegistryConfig::default()).await;
+    let bed = bed_of_one_file(48 << 20).await;
     let prepared = bed.prepare(SOURCE, &PackOptions::default()).await.unwrap();
-    let (_, before) = shard_requests(&bed);
-    let rule = FaultRule::once(Side::ContentNetwork, SHARD, Fault::IgnoreRange);
+    let (_, before) = file_requests(&bed);
+    let rule = FaultRule::once(Side::ContentNetwork, SINGLE, Fault::IgnoreRange);
     bed.hub.push_fault(rule.times(u32::MAX));
     let settings = PushSettings {
         jobs: 4,
         ..bed.push_settings("m:v1")
     };
     push(&prepared, &settings).await.unwrap();
-    let content = std::fs::read(bed.file(SHARD)).unwrap();
-    assert_eq!(read(&bed, "m", "v1").file(SHARD).unwrap().digest, Digest::of(&content));
+    let content = std::fs::read(bed.file(SINGLE)).unwrap();
+    assert_eq!(read(&bed, "m", "v1").file(SINGLE).unwrap().digest, Digest::of(&content));
     // Eight parts would be eight.
-    let (_, after) = shard_requests(&bed);
+    let (_, after) = file_requests(&bed);
     assert!(after - before <= 4, "{}", after - before);
 }
 

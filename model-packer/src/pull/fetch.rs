@@ -164,6 +164,7 @@ impl Fetch {
             client: &self.settings.client,
             reference: &self.reference,
             file: &self.file,
+            whole_came: &self.whole_came,
         }
     }
 

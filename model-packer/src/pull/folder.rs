@@ -59,8 +59,15 @@ impl TargetFolder {
         std::fs::read_to_string(self.folder.join(COMPLETE)).is_ok_and(|text| text.trim() == self.digest.as_str())
     }
 
-    /// Everything is in its place.
+    /// Everything is in its place. What killed runs left unfinished is of no use any more; what another run is at is locked.
     pub(super) fn mark(&self) -> Result<(), PackError> {
+        let left = std::fs::read_dir(self.folder.join(PARTIAL))
+            .into_iter()
+            .flatten()
+            .flatten();
+        for entry in left {
+            remove_unless_held(&entry.path());
+        }
         let text = format!("{}\n", self.digest);
         match crate::journal::write_whole(&self.folder.join(COMPLETE), text.as_bytes()) {
             Err(PackError::File { source, .. }) if is_read_only(&source) => Ok(()),

@@ -97,7 +97,7 @@ pub async fn pull(remote: &Remote, settings: &PullSettings) -> Result<PullSummar
     let mut order: Vec<&PackedFile> = files.iter().collect();
     order.sort_by_key(|file| std::cmp::Reverse(size_of(file)));
     // As many large files as there are jobs keep as many connections busy, and a request for each part is work for the registry.
-    let large = order.iter().filter(|file| size_of(file) > 2 * PART as u64).count();
+    let large = order.iter().filter(|file| size_of(file) > PART as u64).count();
     let tasks = order.into_iter().map(|file| Fetch {
         settings: settings.clone(),
         reference: remote.reference.clone(),

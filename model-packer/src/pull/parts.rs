@@ -4,26 +4,37 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::fetch::{Fetch, Written};
 use crate::buffers::{CHUNK, PART, PARTS};
 use crate::error::PackError;
 use crate::in_order::in_order;
-use crate::layer_reader::TRIES;
 
 /// Parts of one file at the same time.
 pub(super) const PARTS_OF_A_FILE: usize = 4;
 
+/// Room for a part in memory.
+type Room = OwnedSemaphorePermit;
+
 impl Fetch {
     pub(super) async fn fetch_in_parts(self: &Arc<Self>, written: &mut Written, size: u64) -> Result<(), PackError> {
-        let starts = (written.hasher.bytes()..size).step_by(PART);
-        let parts = starts.map(|start| Arc::clone(self).part(start, size.min(start + PART as u64)));
-        let mut parts = in_order(parts, PARTS_OF_A_FILE);
-        while let Some((part, permit)) = parts.try_next().await? {
+        let starts = futures::stream::iter((written.hasher.bytes()..size).step_by(PART));
+        // All files share the room. It is asked for in the order of the parts, before a part is a task of its own: a part that is
+        // in memory must never wait for one before it that has no room.
+        let with_room = starts.then(|start| {
+            let budget = Arc::clone(&self.budget);
+            async move { (start, budget.acquire_owned().await) }
+        });
+        let parts = with_room.map(|(start, room)| {
+            let end = size.min(start + PART as u64);
+            Arc::clone(self).part(start, end, room)
+        });
+        let mut parts = in_order(parts, PARTS_OF_A_FILE).boxed();
+        while let Some((part, room)) = parts.try_next().await? {
             part.chunks(CHUNK).try_for_each(|chunk| self.write(written, chunk))?;
-            drop((part, permit));
+            drop((part, room));
             if self.whole_came.load(Ordering::Relaxed) {
                 // Where ranges are ignored, each part would begin with all that is before it.
                 drop(parts);
@@ -33,33 +44,23 @@ impl Fetch {
         Ok(())
     }
 
-    async fn part(self: Arc<Self>, start: u64, end: u64) -> Result<(Bytes, OwnedSemaphorePermit), PackError> {
-        // Asked for in the order of the parts, and given in that order: the part that others wait for never waits for them.
-        let permit = Arc::clone(&self.budget)
-            .acquire_owned()
-            .await
-            .map_err(|error| PackError::Internal(error.to_string()))?;
-        let mut tries = 1;
-        loop {
-            match self.read(self.base() + start, self.base() + end).await {
-                Ok(part) => return Ok((part, permit)),
-                Err(error) if error.is_retryable() && tries < TRIES => tries += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Shorter than asked for where the answer is; the digest tells.
-    async fn read(&self, start: u64, end: u64) -> Result<Bytes, PackError> {
-        let mut chunks = self.layer().open(start..end).await?;
-        if !chunks.is_partial() {
-            self.whole_came.store(true, Ordering::Relaxed);
-        }
+    /// Shorter than asked for where the answers are; the digest tells.
+    async fn part(
+        self: Arc<Self>,
+        start: u64,
+        end: u64,
+        room: Result<Room, tokio::sync::AcquireError>,
+    ) -> Result<(Bytes, Room), PackError> {
+        let room = room.map_err(|error| PackError::Internal(error.to_string()))?;
         let (mut buffer, mut length) = (PARTS.take(), 0);
-        while let Some(chunk) = chunks.next().await? {
-            buffer.space()[length..length + chunk.len()].copy_from_slice(&chunk);
+        let range = self.base() + start..self.base() + end;
+        let layer = self.layer();
+        let read = layer.read(range, |chunk| {
+            buffer.space()[length..length + chunk.len()].copy_from_slice(chunk);
             length += chunk.len();
-        }
-        Ok(buffer.filled(length))
+            Ok(())
+        });
+        read.await?;
+        Ok((buffer.filled(length), room))
     }
 }

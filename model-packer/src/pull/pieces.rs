@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::{Digest, FilePieces, PIECE_LIMIT, Piece, plan_pieces};
+use artifact::{Digest, FilePieces, Piece, plan_pieces};
 use futures::{StreamExt as _, TryStreamExt as _};
 use model_facts::SafetensorsHeader;
 
@@ -135,7 +135,6 @@ impl Fetch {
                     );
                     self.settings.reporter.tell(&Event::Warning { text });
                 }
-                Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -147,18 +146,20 @@ impl Fetch {
 
     /// Written while it comes, without a copy in memory; wrong bytes are in a file that has no name yet.
     async fn fetch_piece(&self, file: &Arc<File>, offset: u64, size: u64) -> Result<Digest, PackError> {
-        let base = self.base() + offset;
-        let mut chunks = self.layer().open(base..base + size).await?;
         let (mut hasher, mut at) = (Sha256Hasher::default(), offset);
-        while let Some(chunk) = chunks.next().await? {
-            hasher.update(&chunk);
-            file.write_all_at(&chunk, at).map_err(|source| PackError::File {
+        let range = self.base() + offset..self.base() + offset + size;
+        let layer = self.layer();
+        let read = layer.read(range, |chunk| {
+            hasher.update(chunk);
+            let place = at;
+            at += chunk.len() as u64;
+            file.write_all_at(chunk, place).map_err(|source| PackError::File {
                 step: "write",
                 path: self.settings.folder.join(self.file.path.as_str()),
                 source,
-            })?;
-            at += chunk.len() as u64;
-        }
+            })
+        });
+        read.await?;
         Ok(hasher.finish())
     }
 }
@@ -174,10 +175,10 @@ fn take_local(file: &File, piece: &Piece, local: &LocalPieces, before: &Path) ->
     let places = known.into_iter().chain([(before, *offset)]);
     for (path, start) in places {
         // What cannot be read there is fetched.
-        if let Ok(content) = read_range(path, start, *length)
-            && Digest::of(&content) == *digest
-        {
-            return file.write_all_at(&content, *offset).map(|()| true);
+        let Ok(other) = File::open(path) else { continue };
+        let holds = hash_range(&other, start, *length).is_ok_and(|found| found == *digest);
+        if holds && copy_range(&other, start, file, *offset, *length)? == *digest {
+            return Ok(true);
         }
     }
     Ok(false)
@@ -199,10 +200,17 @@ fn open_sized(path: &Path, size: u64) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Files change; what is copied is proven like what is fetched.
-fn read_range(path: &Path, start: u64, length: u64) -> std::io::Result<Vec<u8>> {
-    debug_assert!(length <= PIECE_LIMIT);
-    let mut content = vec![0; usize::try_from(length).map_err(std::io::Error::other)?];
-    File::open(path)?.read_exact_at(&mut content, start)?;
-    Ok(content)
+/// Copies a range and returns the digest of what was written: files change, and what is copied is proven like what is fetched.
+fn copy_range(from: &File, start: u64, to: &File, offset: u64, length: u64) -> std::io::Result<Digest> {
+    let (mut hasher, mut buffer) = (Sha256Hasher::default(), vec![0; CHUNK]);
+    let mut done = 0;
+    while done < length {
+        let wanted = usize::try_from(length - done).unwrap_or(CHUNK).min(CHUNK);
+        let chunk = &mut buffer[..wanted];
+        from.read_exact_at(chunk, start + done)?;
+        hasher.update(chunk);
+        to.write_all_at(chunk, offset + done)?;
+        done += wanted as u64;
+    }
+    Ok(hasher.finish())
 }

@@ -160,11 +160,12 @@ pub(super) async fn bring_one(blob: &Blob, settings: &PushSettings) -> Result<(u
     bring(blob, settings).await
 }
 
-/// Where fewer large files than jobs come from a hub, the connections that would be idle bring parts of them.
+/// Where fewer large files than jobs come from a hub, the connections that would be idle bring parts of them. One part more is on
+/// its way out.
 fn requests_of_each(blobs: &[&Blob], jobs: usize) -> usize {
     match blobs.iter().filter(|blob| blob.is_far_and_large()).count() {
         0 => 1,
-        large => jobs.min(PARTS_IN_MEMORY) / large,
+        large => jobs.min(PARTS_IN_MEMORY - 1) / large,
     }
 }
 

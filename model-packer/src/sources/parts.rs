@@ -46,7 +46,7 @@ impl FileReader {
             let (reader, end) = (reader.clone(), range.end.min(start + PART as u64));
             async move { reader.read_part(start..end).await }
         });
-        in_order(parts, at_once).boxed()
+        in_order(futures::stream::iter(parts), at_once).boxed()
     }
 
     async fn read_part(&self, range: Range<u64>) -> Result<Bytes, SourceError> {
