@@ -239,6 +239,27 @@ async fn push_in_trouble((hub, registry): Trouble) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn proxies_are_left_out_where_no_proxy_says_so() {
+    let bed = Bed::start().await;
+    let target = bed.target("m:v1").to_string();
+    for (excepted, works) in [("*", true), ("127.0.0.1", true), ("example.com", false)] {
+        let mut command = bed::program::program(&bed);
+        // Nobody listens there.
+        command
+            .env("HTTP_PROXY", "http://127.0.0.1:9")
+            .env("NO_PROXY", excepted);
+        let command_line = if works {
+            vec!["push", "hf://owner/model", &target]
+        } else {
+            vec!["plan", "hf://owner/model"]
+        };
+        command.args(command_line);
+        let output = bed::program::run(command).await;
+        assert_eq!(output.status.success(), works, "{excepted}: {}", text(&output.stderr));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn json_output_is_one_object_per_line_and_ends_with_the_summary() {
     let bed = Bed::start().await;
     let target = bed.target("m:v1").to_string();

@@ -15,6 +15,7 @@ mod hosts;
 mod manifest;
 mod mirror;
 mod profile;
+mod proxies;
 mod range;
 mod reference;
 mod referrer_list;
@@ -30,6 +31,7 @@ pub use hosts::{Hosts, HostsError, SkippedHost};
 pub use manifest::{ManifestBytes, ManifestDescriptor};
 pub use mirror::Endpoint;
 pub use profile::{Profile, Profiles, UploadMode};
+pub use proxies::mind_no_proxy;
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
 pub use referrers::Referrer;
 /// The address type of [`Endpoint`].

@@ -134,7 +134,7 @@ impl Transport {
 }
 
 fn builder(config: &ClientConfig) -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
+    crate::mind_no_proxy(reqwest::Client::builder())
         .user_agent(config.user_agent.clone())
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())

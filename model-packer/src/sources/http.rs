@@ -302,7 +302,7 @@ impl Document {
 }
 
 fn build_client(settings: &HubSettings) -> Result<reqwest::Client, SourceError> {
-    let mut builder = reqwest::Client::builder()
+    let mut builder = registry::mind_no_proxy(reqwest::Client::builder())
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         // Many connections carry more than many streams of one connection.
