@@ -18,7 +18,7 @@ const REGISTRY: &str = "127.0.0.1:5099";
 /// Where another implementation listens, for what depends on it.
 const OTHER_REGISTRY: &str = "127.0.0.1:5098";
 const HUB: &str = "127.0.0.1:8099";
-/// The same files from a hub whose content network gives each connection so much a second.
+/// The same files from a hub whose content network gives each connection so much a second at most.
 const SLOW_HUB: &str = "127.0.0.1:8098";
 const SLOW_RATE: u64 = 48 << 20;
 const SHARDS: usize = 8;
@@ -315,7 +315,10 @@ impl Bench {
     /// As from the content network of a real hub: there each connection has a limit, and one file has one connection unless the
     /// client asks for parts of it.
     fn slow_hub(&self) -> anyhow::Result<()> {
-        println!("a hub that gives each connection {} MiB a second:", SLOW_RATE >> 20);
+        println!(
+            "a hub that limits each connection, to {} MiB a second at most:",
+            SLOW_RATE >> 20
+        );
         let (times, _) = self.hub_to_registry(SLOW_HUB)?;
         ratio("hub to registry, times faster (target at least 1.8)", times);
         let target = format!("{REGISTRY}/bench/single:v1");
