@@ -24,7 +24,11 @@ impl Claim {
             return Ok(Self { path, file });
         }
         let path = folder.join(format!("{name}.{}", hold::unique_suffix()));
-        let file = hold::open(&path)?;
+        // Held as well: a run that ends removes what nobody holds.
+        let file = match hold::hold(&path)? {
+            Some(file) => file,
+            None => hold::open(&path)?,
+        };
         Ok(Self { path, file })
     }
 
@@ -45,6 +49,9 @@ mod tests {
         std::fs::write(&first.path, "half").unwrap();
         let second = Claim::of(folder.path(), "x").unwrap();
         assert_ne!(first.path, second.path);
+        for claim in [&first, &second] {
+            assert!(File::open(&claim.path).unwrap().try_lock().is_err());
+        }
         drop(first);
         let third = Claim::of(folder.path(), "x").unwrap();
         assert_eq!(std::fs::read_to_string(&third.path).unwrap(), "half");
