@@ -1,11 +1,11 @@
 //! What a lock holds against what the source has now.
 
-use artifact::{Digest, LockedFile, PackageFile, SourceLock};
+use artifact::{LockedFile, PackageFile, SourceLock};
 use futures::{StreamExt as _, TryStreamExt as _};
 
+use crate::content::{LayerPart, hash_parts};
 use crate::error::PackError;
 use crate::gather::Gathered;
-use crate::hashing::Sha256Hasher;
 use crate::sources::{HubHash, ListedFile};
 
 /// Files that are read at the same time when no listing proves them.
@@ -84,18 +84,10 @@ pub async fn changed_unseen(lock: &SourceLock, gathered: &Gathered) -> Result<Ve
         agrees(locked, listed).is_none().then_some((digest, listed))
     });
     let compared = futures::stream::iter(unseen).map(|(locked, listed)| async move {
-        let digest = hash(gathered, listed).await?;
-        Ok::<_, PackError>((digest != *locked).then(|| other_content(&listed.path)))
+        let file = LayerPart::plain(gathered.reader(listed), None);
+        let (digests, _) = hash_parts(std::slice::from_ref(&file)).await?;
+        Ok::<_, PackError>((digests != [locked.clone()]).then(|| other_content(&listed.path)))
     });
     let found: Vec<Option<String>> = compared.buffered(READ_AT_ONCE).try_collect().await?;
     Ok(found.into_iter().flatten().collect())
-}
-
-async fn hash(gathered: &Gathered, file: &ListedFile) -> Result<Digest, PackError> {
-    let mut stream = gathered.reader(file).stream(0..file.size);
-    let mut hasher = Sha256Hasher::default();
-    while let Some(chunk) = stream.try_next().await? {
-        hasher.update(&chunk);
-    }
-    Ok(hasher.finish())
 }

@@ -5,7 +5,6 @@ use registry::{Client, ErrorKind, ManifestBytes, Reference};
 use serde::Serialize;
 
 use crate::error::PackError;
-use crate::push::image_tag;
 
 /// What became of the tag of the mountable image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -17,6 +16,16 @@ pub enum ImageTag {
     Follows(String),
     /// It is there and belongs to another version.
     Stays(String),
+}
+
+impl ImageTag {
+    /// What a user should know of an image that stays.
+    pub fn warning(&self) -> Option<String> {
+        let Self::Stays(tag) = self else { return None };
+        Some(format!(
+            "{tag} stays the image of another version; to remove it: model-packer untag {tag}"
+        ))
+    }
 }
 
 /// A tag that was moved or removed.
@@ -37,14 +46,13 @@ pub struct Moved {
 pub async fn move_tag(client: &Client, reference: &Reference, target: &Reference) -> Result<Moved, PackError> {
     let manifest = client.get_manifest(reference).await?;
     let before = current(client, target).await?;
-    let image = match (twin_of(&manifest), image_of(target)?) {
+    let image = match (twin_of(&manifest), room_for_image(target)) {
         (Some(twin), Some(image)) => {
             let twin = client.get_manifest(&reference.with_digest(&twin)?).await?;
             put(client, &image, &twin).await?;
             ImageTag::Follows(image.to_string())
         }
-        (None, Some(image)) => left_behind(client, &image).await?,
-        (_, None) => ImageTag::None,
+        _ => left_behind(client, target).await?,
     };
     put(client, target, &manifest).await?;
     Ok(Moved {
@@ -58,7 +66,7 @@ pub async fn move_tag(client: &Client, reference: &Reference, target: &Reference
 pub async fn remove_tag(client: &Client, reference: &Reference) -> Result<Moved, PackError> {
     let manifest = client.get_manifest(reference).await?;
     delete(client, reference).await?;
-    let image = match image_of(reference)? {
+    let image = match room_for_image(reference) {
         None => ImageTag::None,
         Some(image) => match (current(client, &image).await?, twin_of(&manifest)) {
             (Some(there), Some(twin)) if there == twin => {
@@ -77,26 +85,37 @@ pub async fn remove_tag(client: &Client, reference: &Reference) -> Result<Moved,
 }
 
 /// The tag of a mountable image that is there although the model's tag points to a model without one.
-pub(crate) async fn left_behind(client: &Client, image: &Reference) -> Result<ImageTag, PackError> {
-    let there = current(client, image).await?;
+pub(crate) async fn left_behind(client: &Client, target: &Reference) -> Result<ImageTag, PackError> {
+    let Some(image) = room_for_image(target) else {
+        return Ok(ImageTag::None);
+    };
+    let there = current(client, &image).await?;
     Ok(there.map_or(ImageTag::None, |_| ImageTag::Stays(image.to_string())))
 }
 
-/// Where the mountable image of this tag is; `None` where the name would be too long for a tag.
+/// Where the mountable image of this tag is; `None` without a tag, an error where the name would be too long for one.
 pub(crate) fn image_of(target: &Reference) -> Result<Option<Reference>, PackError> {
-    let tag = target.tag().map(image_tag).filter(|tag| tag.len() <= TAG_LIMIT);
+    let tag = target.tag().map(image_tag);
     Ok(tag.map(|tag| target.with_tag(&tag)).transpose()?)
 }
 
-/// Of the distribution specification.
-const TAG_LIMIT: usize = 128;
+/// The same for tags that are there already: where the name would be too long, no image can be.
+fn room_for_image(target: &Reference) -> Option<Reference> {
+    image_of(target).ok().flatten()
+}
+
+/// The tag of the mountable image beside a model.
+pub fn image_tag(tag: &str) -> String {
+    format!("{tag}-image")
+}
 
 fn twin_of(manifest: &ManifestBytes) -> Option<String> {
     let model = PackedModel::read(&manifest.bytes, None).ok()?;
     model.twin.map(|twin| twin.to_string())
 }
 
-async fn current(client: &Client, target: &Reference) -> Result<Option<String>, PackError> {
+/// What a tag points to.
+pub(crate) async fn current(client: &Client, target: &Reference) -> Result<Option<String>, PackError> {
     match client.resolve(target).await {
         Ok(descriptor) => Ok(Some(descriptor.digest)),
         Err(error) if error.is_not_found() => Ok(None),

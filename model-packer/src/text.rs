@@ -55,6 +55,21 @@ pub fn duration(elapsed: Duration) -> String {
     }
 }
 
+/// An error and its causes on one line. Some errors repeat their cause in their own words, which is not said twice.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let shown = inner.to_string();
+        if !text.contains(&shown) {
+            text.push_str(": ");
+            text.push_str(&shown);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

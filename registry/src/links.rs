@@ -1,10 +1,10 @@
-//! `Link` headers (RFC 8288): hubs, mirrors and proxies each spell them in their own way, and a page that is not found is a part of
+//! `Link` headers (RFC 8288): registries, hubs, mirrors and proxies each spell them in their own way, and a page that is not found is a part of
 //! a listing that is lost without a word.
 
-use reqwest::header::{HeaderMap, LINK};
+use http::header::{HeaderMap, LINK};
 
 /// The target whose relation is `next`, over all `Link` headers; an error where one of them cannot be read.
-pub(crate) fn next_page(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
+pub fn next_link(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     for value in headers.get_all(LINK) {
         let text = value.to_str().map_err(|_| UNREADABLE)?;
         if let Some(target) = next_in(text)? {
@@ -77,7 +77,7 @@ fn value_of(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::HeaderValue;
+    use http::header::HeaderValue;
 
     use super::*;
 
@@ -86,7 +86,7 @@ mod tests {
         for line in lines {
             headers.append(LINK, HeaderValue::from_str(line).unwrap());
         }
-        next_page(&headers)
+        next_link(&headers)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Manifests and tags.
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LINK};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Response, Url};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::auth::Scope;
 use crate::client::{Call, Client};
 use crate::error::{Error, ErrorKind};
+use crate::links::next_link;
 use crate::reference::{Reference, is_digest};
 use crate::transport::host_text;
 
@@ -197,12 +198,7 @@ impl Client {
 
 /// The next page, kept on the registry's own origin whatever host the link names.
 pub(crate) fn next_page(url: &Url, headers: &HeaderMap) -> Option<Url> {
-    let link = header_text(headers, &LINK)?;
-    let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
-    if !parameters.contains("rel=\"next\"") && !parameters.contains("rel=next") {
-        return None;
-    }
-    let linked = url.join(target).ok()?;
+    let linked = url.join(&next_link(headers).ok()??).ok()?;
     let mut next = url.clone();
     next.set_path(linked.path());
     next.set_query(linked.query());

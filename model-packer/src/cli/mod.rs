@@ -16,6 +16,7 @@ use arguments::{Command, Output, Shared};
 use serde_json::json;
 
 use crate::error::PackError;
+use crate::text::with_causes;
 
 /// The program's own log, on stderr: off unless `-vv` or `RUST_LOG` asks for it.
 pub fn start_log(arguments: &Arguments) {
@@ -56,7 +57,7 @@ fn tell(error: &PackError, shared: &Shared) -> ExitCode {
     setup::talk(&format!("error: {}", text_of(error)));
     let code = if error.is_ours() { 2 } else { 1 };
     if shared.output == Output::Json {
-        let event = json!({"event": "error", "message": message_of(error), "hint": error.hint(), "exit": code});
+        let event = json!({"event": "error", "message": with_causes(error), "hint": error.hint(), "exit": code});
         // It was told above already.
         let _ = setup::print(&event.to_string());
     }
@@ -67,21 +68,5 @@ fn tell(error: &PackError, shared: &Shared) -> ExitCode {
 fn text_of(error: &PackError) -> String {
     let hint = error.hint();
     let below = hint.map_or_else(String::new, |hint| format!("\n  fix: {hint}"));
-    message_of(error) + &below
-}
-
-/// The chain of causes on one line.
-fn message_of(error: &PackError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let shown = inner.to_string();
-        // Some errors repeat their cause in their own words.
-        if !text.contains(&shown) {
-            text.push_str(": ");
-            text.push_str(&shown);
-        }
-        cause = inner.source();
-    }
-    text
+    with_causes(error) + &below
 }

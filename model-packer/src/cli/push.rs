@@ -28,9 +28,9 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
     let reporter = setup::reporter(shared);
     let settings = PushSettings {
         client: setup::client(shared, &target)?,
+        mount_from: mount_from(command, &target)?,
         target,
         jobs: usize::from(shared.jobs),
-        mount_from: mount_from(command)?,
         journal: setup::journal(shared, &reporter),
         reporter: Arc::clone(&reporter),
         spool: command.spool.clone(),
@@ -72,8 +72,7 @@ pub(super) async fn run(command: &Push, shared: &Shared) -> Result<(), PackError
 }
 
 /// Repositories of the target's registry, by their names or as references with the registry in front.
-fn mount_from(command: &Push) -> Result<Vec<String>, PackError> {
-    let target = setup::reference(&command.target)?;
+fn mount_from(command: &Push, target: &Reference) -> Result<Vec<String>, PackError> {
     let no = |text: &str| {
         PackError::No(format!(
             "--mount-from {text}: this is no repository of {}; blobs are taken over within a registry only",

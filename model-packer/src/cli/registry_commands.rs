@@ -82,13 +82,10 @@ pub(super) async fn tag(command: &Tag, shared: &Shared) -> Result<(), PackError>
 
 /// What became of the mountable image's own tag.
 fn say_image(shared: &Shared, image: &ImageTag) {
-    match image {
-        ImageTag::None => {}
-        ImageTag::Follows(tag) => setup::say(shared, &format!("{tag} follows")),
-        ImageTag::Stays(tag) => setup::say(
-            shared,
-            &format!("warning: {tag} stays the image of another version; to remove it: model-packer untag {tag}"),
-        ),
+    match (image, image.warning()) {
+        (_, Some(text)) => setup::say(shared, &format!("warning: {text}")),
+        (ImageTag::Follows(tag), None) => setup::say(shared, &format!("{tag} follows")),
+        _ => {}
     }
 }
 

@@ -20,7 +20,7 @@ use crate::journal::Journal;
 use crate::prepare::Prepared;
 use crate::report::{Arrival, Event, Reporter};
 use crate::signing::{self, SigningKey};
-use crate::tags::{self, ImageTag};
+use crate::tags;
 pub use attachments::Attachment;
 pub use early::Early;
 pub use limits::check_limits;
@@ -141,7 +141,7 @@ pub async fn push_with(
     // What cannot become a manifest there, or has no place for its image, is not sent at all.
     check_limits(named(prepared), settings)?;
     if prepared.package.layout == Layout::Tar {
-        image_place(settings)?;
+        tags::image_of(&settings.target)?;
     }
     build_manifest(&prepared.package)?;
     let layers = blobs::once_each(blobs::of_layers(prepared));
@@ -158,7 +158,7 @@ pub async fn push_with(
     let documents = blobs::once_each(documents);
     arrivals.extend(blobs::bring_all(&documents, settings).await?);
 
-    let before = tagged_digest(settings).await?;
+    let before = tags::current(&settings.client, &settings.target).await?;
     attachments::put(&attachments, &built, package.omit_artifact_type, settings).await?;
     if let Some(key) = &settings.signer {
         let subject = subject_of(&built);
@@ -212,40 +212,23 @@ async fn bring_layers(
     Ok(arrivals)
 }
 
-async fn tagged_digest(settings: &PushSettings) -> Result<Option<String>, PackError> {
-    match settings.client.resolve(&settings.target).await {
-        Ok(descriptor) => Ok(Some(descriptor.digest)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn image_reference(built: &Built, settings: &PushSettings) -> Result<Option<String>, PackError> {
-    let place = built.twin.as_ref().map(|_| image_place(settings)).transpose()?;
+    let place = built
+        .twin
+        .as_ref()
+        .map(|_| tags::image_of(&settings.target))
+        .transpose()?;
     Ok(place.flatten().map(|place| place.to_string()))
-}
-
-/// The reference of the mountable image, where the model has a tag.
-fn image_place(settings: &PushSettings) -> Result<Option<Reference>, PackError> {
-    let tag = settings.target.tag().map(image_tag);
-    Ok(tag.map(|tag| settings.target.with_tag(&tag)).transpose()?)
 }
 
 /// A tag that had an image and is pushed without one.
 async fn tell_left_image(built: &Built, settings: &PushSettings) -> Result<(), PackError> {
-    let Some(image) = tags::image_of(&settings.target)?.filter(|_| built.twin.is_none()) else {
-        return Ok(());
-    };
-    if let ImageTag::Stays(tag) = tags::left_behind(&settings.client, &image).await? {
-        let text = format!("{tag} stays the image of another version; to remove it: model-packer untag {tag}");
+    if built.twin.is_none()
+        && let Some(text) = tags::left_behind(&settings.client, &settings.target).await?.warning()
+    {
         settings.reporter.tell(&Event::Warning { text });
     }
     Ok(())
-}
-
-/// The tag of the mountable image beside a model.
-pub fn image_tag(tag: &str) -> String {
-    format!("{tag}-image")
 }
 
 /// Images before their index, the model last: whoever sees the tag sees everything behind it.
@@ -255,7 +238,7 @@ async fn put_manifests(built: &Built, settings: &PushSettings) -> Result<(), Pac
         for image in &twin.images {
             put_by_digest(&image.manifest, settings).await?;
         }
-        let place = match image_place(settings)? {
+        let place = match tags::image_of(target)? {
             Some(place) => place,
             None => target.with_digest(twin.index.digest.as_str())?,
         };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use reqwest::Certificate;
 
 use super::SourceError;
+use crate::text::with_causes;
 
 /// A PEM file, or a folder of such files as Python's clients take one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl TrustedCertificates {
 
     /// The error of whoever could not use them, with all its causes.
     pub(crate) fn refuse(&self, error: &(dyn std::error::Error + 'static)) -> SourceError {
-        self.refused(whole_text(error))
+        self.refused(with_causes(error))
     }
 
     fn refused(&self, problem: String) -> SourceError {
@@ -80,20 +81,6 @@ fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// An error and its causes on one line.
-pub(crate) fn whole_text(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let shown = inner.to_string();
-        if !text.contains(&shown) {
-            text = format!("{text}: {shown}");
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::suggestion;
-use super::certificates::whole_text;
+use crate::text::with_causes;
 
 /// A source that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -229,7 +229,7 @@ impl SourceError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Connection { host, source, .. } if whole_text(source.as_ref()).contains("certificate") => format!(
+            Self::Connection { host, source, .. } if with_causes(source.as_ref()).contains("certificate") => format!(
                 "if the certificate of {host} is the right one, name that of its issuer with --ca-file or SSL_CERT_FILE; a proxy that opens TLS needs this too"
             ),
             Self::Connection { host, .. } => format!(

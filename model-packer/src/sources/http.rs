@@ -9,12 +9,12 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, Url};
 
 use super::SourceError;
-use super::certificates::whole_text;
 use super::refusals::{connection, status_error, wait_of};
 use super::request_number::{self, RequestNumber, with_number};
 use super::retry::{Gate, RetryPolicy};
 use super::routes::Routes;
 use super::settings::{Credential, HubSettings};
+use crate::text::with_causes;
 
 const REDIRECT_LIMIT: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -321,7 +321,7 @@ fn build_client(settings: &HubSettings) -> Result<reqwest::Client, SourceError> 
     }
     builder.build().map_err(|error| match &settings.certificates {
         Some(trusted) => trusted.refuse(&error),
-        None => SourceError::Setup(whole_text(&error)),
+        None => SourceError::Setup(with_causes(&error)),
     })
 }
 

@@ -10,7 +10,6 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
 use super::http::{Answer, Document, HubClient, escape};
-use super::links::next_page;
 use super::refusals::{message_of, status_error};
 use super::settings::HubSettings;
 use super::{ByteStream, HubHash, ListedFile, ModelSource, RetryPolicy, Snapshot, SourceError};
@@ -141,7 +140,7 @@ impl HuggingFace {
             for entry in entries.into_iter().filter(|entry| entry.kind != "directory") {
                 files.push(listed(id, entry)?);
             }
-            match next_page(&document.headers).map_err(|problem| bad_answer(id, problem))? {
+            match registry::next_link(&document.headers).map_err(|problem| bad_answer(id, problem))? {
                 None => return sorted(id, files),
                 Some(next) => {
                     let next = url

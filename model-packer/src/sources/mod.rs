@@ -10,7 +10,6 @@ mod folder;
 mod home;
 mod http;
 mod hugging_face;
-mod links;
 mod model_scope;
 mod parts;
 mod range;
